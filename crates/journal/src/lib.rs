@@ -26,4 +26,4 @@ pub use kept::write_whole;
 pub use open::{Disks, OpenError, OpenOptions, Opened, create, open};
 pub use owner::Owner;
 pub use spool::{Spool, Spooled};
-pub use states::{OFFER_FILE, OFFER_LIMIT_BYTES, States, StatesError, Whole};
+pub use states::{OFFER_FILE, OFFER_LIMIT_BYTES, States, StatesError, Whole, Written};

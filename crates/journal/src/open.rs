@@ -116,6 +116,8 @@ pub struct Opened<T: Types, S> {
     pub checkpoint: Option<Box<dyn Checkpoint>>,
     /// The recovered state to start the replica with; `None` if it has to rejoin.
     pub recovery: Option<Recovery<T>>,
+    /// What the snapshot takes that the state comes from; 0 if it comes from none.
+    pub snapshot_bytes: u64,
     /// Notes on the recovery for the operator.
     pub notes: Vec<String>,
 }
@@ -172,6 +174,7 @@ pub fn open<T: Types, S: StateMachine>(
         true => None,
         false => kept::resume(fresh, &states, sessions, snapshot, &mut notes)?,
     };
+    let mut snapshot_bytes = 0;
     let (snapshot, execution, checkpoint) = match (kept, newest) {
         (Some(Resumed { meta, execution, checkpoint }), _) => {
             (Some(meta), execution, Some(checkpoint))
@@ -185,6 +188,7 @@ pub fn open<T: Types, S: StateMachine>(
                 );
             }
             let execution = restore(newest.as_ref(), owner, sessions, fresh)?;
+            snapshot_bytes = newest.as_ref().map_or(0, |(_, reader)| reader.info().total_bytes);
             (newest.map(|(meta, _)| meta), execution, None)
         }
     };
@@ -194,7 +198,7 @@ pub fn open<T: Types, S: StateMachine>(
     // Nothing is left of an older state, so an offer of it cannot be served.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
     let recovery = memory.map(|memory| Recovery { memory: Some(memory), snapshot, offer, blocks });
-    Ok(Opened { journal, states, execution, checkpoint, recovery, notes })
+    Ok(Opened { journal, states, execution, checkpoint, recovery, snapshot_bytes, notes })
 }
 
 fn notes_of(recovered: &wal::Recovered) -> Vec<String> {

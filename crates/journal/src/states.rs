@@ -41,6 +41,21 @@ pub enum StatesError {
     /// The application's checkpoint could not be finished.
     #[error(transparent)]
     Checkpoint(#[from] KeepError),
+    /// The application gave a chunk that no replica would take.
+    #[error("a chunk of the application's snapshot has {bytes} bytes, more than {MAX_CHUNK_BYTES}")]
+    Chunk {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// What was written.
+pub struct Written {
+    /// What a snapshot of the whole state takes; `None`: it is but beside a checkpoint.
+    pub whole_bytes: Option<u64>,
+    /// The checkpoint, if the application keeps its state as such. It can be read until another
+    /// one is finished.
+    pub checkpoint: Option<Box<dyn Checkpoint>>,
 }
 
 /// The folder of the snapshots. Clones share it.
@@ -64,7 +79,7 @@ impl States {
     }
 
     /// Writes a snapshot, or the part beside a checkpoint, and then finishes the checkpoint. All is
-    /// durable when this returns. The checkpoint can be read until another one is finished.
+    /// durable when this returns.
     ///
     /// # Errors
     /// [`StatesError`].
@@ -72,30 +87,42 @@ impl States {
         &self,
         meta: &SnapshotMeta<T>,
         handle: SnapshotHandle,
-    ) -> Result<Option<Box<dyn Checkpoint>>, StatesError> {
+    ) -> Result<Written, StatesError> {
         let number = meta.block.height().0;
-        let files = if handle.is_whole() { &self.snapshots } else { &self.beside };
+        let is_whole = handle.is_whole();
+        let files = if is_whole { &self.snapshots } else { &self.beside };
         let writer = files.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
-        Self::write_chunks(writer, &handle)?;
-        Ok(handle.finish()?)
+        let bytes = Self::write_chunks(writer, &handle)?;
+        Ok(Written { whole_bytes: is_whole.then_some(bytes), checkpoint: handle.finish()? })
     }
 
+    /// Returns what they take on disk, each behind its length.
     fn write_chunks(
         mut writer: SnapshotWriter,
         handle: &SnapshotHandle,
-    ) -> Result<(), SnapshotError> {
+    ) -> Result<u64, StatesError> {
         let mut result = Ok(());
+        let (mut bytes, mut too_long) = (0, None);
         handle.chunks(&mut |chunk| {
-            let length = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+            bytes += 4 + chunk.len() as u64;
+            too_long = (chunk.len() > MAX_CHUNK_BYTES).then_some(chunk.len());
+            if too_long.is_some() {
+                return false;
+            }
+            let length = chunk.len() as u32;
             result = writer.write(&length.to_le_bytes()).and_then(|()| writer.write(chunk));
             result.is_ok()
         });
         result?;
+        if let Some(bytes) = too_long {
+            return Err(StatesError::Chunk { bytes });
+        }
         if let Some(KeepError(reason)) = handle.failure() {
             let (file, source) = ("the kept state".to_owned(), io::Error::other(reason));
-            return Err(SnapshotError::Io { file, action: "read", source });
+            return Err(SnapshotError::Io { file, action: "read", source }.into());
         }
-        writer.finish().map(|_| ())
+        writer.finish()?;
+        Ok(bytes)
     }
 
     /// Opens the whole snapshot at a height.

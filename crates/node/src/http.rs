@@ -10,6 +10,7 @@ mod ask;
 mod blocks;
 mod dashboard;
 mod history;
+mod memory;
 mod metrics;
 mod profile;
 mod status;
@@ -34,10 +35,12 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use self::history::History;
+use self::memory::Memory;
 use self::warnings::{Look, Warning};
 use crate::config::{Cluster, Node};
 use crate::replica::Running;
 use crate::replica::metrics::Metrics;
+use crate::replica::watch::Place;
 
 pub use ask::{AskError, Reply, ask, ask_json};
 
@@ -120,6 +123,7 @@ impl Facts {
             metrics: &self.metrics,
             minute: &self.history.last(MINUTE),
             free_bytes: free_bytes(&self.folder),
+            memory: Memory::now(),
             log_window_bytes: self.log_window_bytes,
         };
         look.warnings()
@@ -132,6 +136,9 @@ impl Facts {
         }
         if self.metrics.rejoining.get() != 0 {
             return Some("waiting for testimonies after the loss of its data".to_owned());
+        }
+        if let Some(lasts) = self.metrics.watch.lasting(Place::Deciding) {
+            return Some(lasts);
         }
         let faulty = (self.cluster.members.len() - self.quorum) as u64;
         if self.metrics.state_root_differs_views.get() > faulty {

@@ -17,7 +17,8 @@ use tokio::net::TcpListener;
 
 use crate::accelerator::Device;
 use crate::config::{
-    Application, Cluster, Finding, HostPort, Keys, Loaded, Node, StateStore, public_half,
+    Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
+    public_half,
 };
 use crate::family::{self, Family};
 use crate::http::{self, Facts};
@@ -179,6 +180,9 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
             .collect(),
         data: node.storage.folder.clone(),
         durability: node.storage.durability,
+        // Where each turn syncs the disk, nobody else has the time.
+        helped: node.storage.durability == Durability::Os
+            && cluster.application != Application::Service,
         rejoin: remedies.rejoin,
         skipped_commands: remedies.skipped_commands,
         log_window_bytes: node.storage.log_window_bytes,

@@ -37,6 +37,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod verifier;
+pub mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -93,6 +94,9 @@ pub struct Setup {
     pub data: PathBuf,
     /// How far a commit of the log goes.
     pub durability: Durability,
+    /// Whether threads of connections may take its turns: none may that calls an application which
+    /// might never return, for the sockets and HTTP are theirs.
+    pub helped: bool,
     /// Whether its data is known to be lost.
     pub rejoin: bool,
     /// Digests of commands that are not given to the application; see
@@ -319,6 +323,13 @@ impl Running {
         self.decider.is_finished()
     }
 
+    /// Whether it has ended, and nothing is being written any more: [`join`](Self::join) does not
+    /// have to wait.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.decider.is_finished() && self.archived.is_finished()
+    }
+
     /// Asks it to stop; [`join`](Self::join) waits for that.
     pub fn stop(&self) {
         self.outside.answer(Answer::Stop);
@@ -327,11 +338,18 @@ impl Running {
     /// Waits until it has ended, and says why. Blocks.
     #[must_use]
     pub fn join(self) -> End {
-        let Ok(end) = self.decider.join() else {
-            return End::Bug("the deciding thread panicked; see above".to_owned());
+        let end = match self.decider.join() {
+            Ok(end) => {
+                // What was being written is then, and the state's folder is free for whoever comes
+                // next.
+                let _ = self.archived.join();
+                end
+            }
+            Err(_) => End::Bug("the deciding thread panicked; see above".to_owned()),
         };
-        // What was being written is then, and the state's folder is free for whoever comes next.
-        let _ = self.archived.join();
-        end
+        match (end, self.metrics.watch.panicked()) {
+            (End::Bug(_), Some(said)) => End::Application(said),
+            (end, _) => end,
+        }
     }
 }

@@ -10,7 +10,8 @@ use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::protocols::hotstuff::pacemaker::{Timing, Waits};
 use quorate_core::replica::Ancestors;
 use quorate_node::config::{
-    Durability, Loaded, Overrides, SentAncestors, StateStore, TimeoutKind, VoteVerification, load,
+    Application, Durability, Loaded, Overrides, SentAncestors, StateStore, TimeoutKind,
+    VoteVerification, load,
 };
 use quorate_node::family::Family;
 use quorate_node::launch::{Remedies, setup};
@@ -118,4 +119,18 @@ fn every_switch_turns_what_it_is_for() {
     let remedies = Remedies { rejoin: true, skipped_commands: skipped_commands.clone() };
     let setup = set_up(&loaded, remedies);
     assert_eq!((setup.rejoin, setup.skipped_commands), (true, skipped_commands));
+}
+
+/// A thread of connections must not call what may never return; nor is there time where each turn
+/// syncs the disk.
+#[test]
+fn threads_of_connections_take_no_turns_of_somebodys_own_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut loaded = loaded(folder.path());
+    assert!(set_up(&loaded, Remedies::default()).helped);
+    loaded.node.storage.durability = Durability::Sync;
+    assert!(!set_up(&loaded, Remedies::default()).helped);
+    loaded.node.storage.durability = Durability::Os;
+    loaded.cluster.application = Application::Service;
+    assert!(!set_up(&loaded, Remedies::default()).helped);
 }

@@ -27,7 +27,8 @@ pub use exit::{Exit, Failure};
 pub use program::Program;
 pub use quorate_core::Digest;
 pub use quorate_core::ledger::state_machine::{
-    Decided, MAX_CHUNK_BYTES, Replies, RestoreError, Snapshot, StateMachine,
+    Decided, KeepError, MAX_BLOCK_REPLY_BYTES, MAX_CHUNK_BYTES, MAX_COMMAND_REPLY_BYTES, Reader,
+    Replies, RestoreError, Snapshot, StateMachine, Usage,
 };
 pub use settings::{Keys, Settings};
 

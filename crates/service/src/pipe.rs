@@ -26,15 +26,15 @@
 
 mod process;
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::Digest;
-use quorate_core::ledger::message::MAX_REPLY_BYTES;
 use quorate_core::ledger::state_machine::{
-    Decided, KeepError, MAX_CHUNK_BYTES, Replies, RestoreError, Snapshot, StateMachine,
+    Decided, KeepError, MAX_BLOCK_REPLY_BYTES, MAX_CHUNK_BYTES, Replies, RestoreError, Snapshot,
+    StateMachine, Usage,
 };
 use quorate_node::launch::Launched;
 use toml::Value;
@@ -80,6 +80,8 @@ pub struct Piped {
     command: Command,
     /// It is asked by one thread at a time; questions ask through a shared reference.
     process: Mutex<Result<Process, String>>,
+    /// What the last snapshot took, given or taken over.
+    state_bytes: AtomicU64,
 }
 
 impl Piped {
@@ -89,13 +91,18 @@ impl Piped {
     /// What is wrong with it.
     pub fn start(command: &Command) -> Result<Self, String> {
         let process = greeted(command)?;
-        Ok(Self { command: command.clone(), process: Mutex::new(Ok(process)) })
+        Ok(Self::of(command, Ok(process)))
     }
 
     /// As [`start`](Self::start); what is wrong is said when it is first asked something.
     #[must_use]
     pub fn fresh(command: &Command) -> Self {
-        Self { command: command.clone(), process: Mutex::new(greeted(command)) }
+        Self::of(command, greeted(command))
+    }
+
+    fn of(command: &Command, process: Result<Process, String>) -> Self {
+        let (process, state_bytes) = (Mutex::new(process), AtomicU64::new(0));
+        Self { command: command.clone(), process, state_bytes }
     }
 
     /// Asks the process. After the first trouble it is asked nothing more.
@@ -128,8 +135,7 @@ impl Piped {
         let mut body = block.height.0.to_be_bytes().to_vec();
         body.extend_from_slice(&block.view.0.to_be_bytes());
         list(&mut body, block.commands.iter().copied());
-        let most = MAX_REPLY_BYTES.saturating_add(4 * block.commands.len());
-        let replies = unlisted(self.ask(b'A', &body, most)?)
+        let replies = unlisted(self.ask(b'A', &body, MAX_BLOCK_REPLY_BYTES)?)
             .ok_or_else(|| self.misshapen("its answer to a block is no list"))?;
         if replies.len() != block.commands.len() {
             let (given, asked) = (replies.len(), block.commands.len());
@@ -144,8 +150,9 @@ impl Piped {
     }
 
     fn chunks(&self) -> Result<Vec<Bytes>, String> {
-        let chunks = unlisted(self.ask(b'S', &[], self.most_of_a_state())?)
-            .ok_or_else(|| self.misshapen("its snapshot is no list"))?;
+        let state = self.ask(b'S', &[], self.most_of_a_state())?;
+        self.state_bytes.store(state.len() as u64, Ordering::Relaxed);
+        let chunks = unlisted(state).ok_or_else(|| self.misshapen("its snapshot is no list"))?;
         match chunks.iter().find(|chunk| chunk.len() > MAX_CHUNK_BYTES) {
             None => Ok(chunks),
             Some(long) => Err(self.misshapen(&format!(
@@ -211,7 +218,22 @@ impl StateMachine for Piped {
             }
             list(&mut body, [&bytes[..]]);
         }
+        self.state_bytes.store(body.len() as u64, Ordering::Relaxed);
         self.ask(b'L', &body, 0).map(drop).map_err(refused)
+    }
+
+    /// By the last snapshot: the process is not asked.
+    fn usage(&self) -> Option<Usage> {
+        let used_bytes = self.state_bytes.load(Ordering::Relaxed);
+        Some(Usage { used_bytes, limit_bytes: self.command.limits.state_bytes as u64 })
+    }
+
+    fn fault(&self) -> Option<String> {
+        let mut held = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trouble) = held.as_mut().ok().and_then(Process::has_ended) {
+            *held = Err(named(&self.command, &trouble));
+        }
+        held.as_ref().err().cloned()
     }
 }
 

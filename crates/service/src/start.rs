@@ -176,7 +176,17 @@ async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<
     let Launched { running, facts, .. } = launched;
     let mut asked = false;
     let mut look = tokio::time::interval(LOOK_EVERY);
-    while !running.has_ended() {
+    let data = &loaded.node.storage.folder;
+    while !running.is_gone() {
+        // A call into the application cannot be broken off but by the end of the process.
+        if (asked || running.has_ended())
+            && let Some(lasts) = running.metrics().watch.any_lasting()
+        {
+            let what = format!("{lasts}, and was not waited for");
+            let remedy = "the data is unharmed: start again. If it hangs there again, see \
+                          \"application-blocks\" in docs/operations.md";
+            return Err(Failure::at(Exit::Application, what, data, remedy));
+        }
         let told = tokio::select! {
             _ = terminate.recv() => true,
             _ = interrupt.recv() => true,
@@ -192,7 +202,6 @@ async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<
             running.stop();
         }
     }
-    let data = &loaded.node.storage.folder;
     let (exit, what, remedy) = match running.join() {
         End::Stopped => return Ok(()),
         End::Storage(reason) => (
@@ -203,8 +212,8 @@ async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<
         End::Application(reason) => (
             Exit::Application,
             reason,
-            "every replica stops at the same command, and the data is unharmed: mend the application, or \
-             see \"A command that the application does not survive\" in docs/operations.md",
+            "the data is unharmed: start again. If it ends there again, mend the application, or see \
+             \"A command that the application does not survive\" in docs/operations.md",
         ),
         End::Bug(reason) => (
             Exit::Failed,

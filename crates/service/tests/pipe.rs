@@ -137,6 +137,71 @@ fn a_process_that_hangs_is_killed_and_named() {
     assert!(said.contains("it did not answer `A` within 8s, and was killed"), "{said}");
 }
 
+/// Several long replies to one block are none too long.
+#[test]
+fn the_replies_to_a_block_have_room_for_those_to_many_commands() {
+    if !python() {
+        return;
+    }
+    let then = "say(b'A', (struct.pack('>I', 1 << 20) + bytes(1 << 20)) * 20)";
+    let mut service = greets(then, Duration::from_secs(60));
+    let replies = apply(&mut service, &["a"; 20]);
+    assert!(replies.len() == 20 && replies.iter().all(|reply| reply.len() == 1 << 20));
+}
+
+/// A replica whose process is gone learns of it without a block.
+#[test]
+fn a_process_that_is_gone_is_a_fault() {
+    if !python() {
+        return;
+    }
+    let mut service = greets(
+        "say(b'A', struct.pack('>I', 0)); ask(); say(b'Q', bytes(2 << 20))",
+        Duration::from_secs(60),
+    );
+    assert_eq!(service.fault(), None);
+    apply(&mut service, &["a"]);
+    assert_eq!(service.fault(), None);
+    assert!(catch_unwind(AssertUnwindSafe(|| service.query(b"long"))).is_err());
+    let fault = service.fault().expect("it was killed");
+    assert!(
+        fault.contains("the process `python3") && fault.contains("announced a message"),
+        "{fault}"
+    );
+
+    let mut ends = greets("say(b'A', struct.pack('>I', 0))", Duration::from_secs(60));
+    apply(&mut ends, &["a"]);
+    let began = std::time::Instant::now();
+    let fault = loop {
+        match ends.fault() {
+            Some(fault) => break fault,
+            None => assert!(began.elapsed() < Duration::from_secs(60), "it has ended"),
+        }
+    };
+    assert!(fault.contains("it has ended (exit status: 0)"), "{fault}");
+}
+
+/// What its state takes is known from the last snapshot, and told against its limit.
+#[test]
+fn the_state_of_a_process_is_measured_by_its_snapshots() {
+    if !python() {
+        return;
+    }
+    let mut one = counters();
+    let used = |service: &Piped| service.usage().expect("it is bounded").used_bytes;
+    assert_eq!((used(&one), one.usage().unwrap().limit_bytes), (0, 1 << 20));
+    apply(&mut one, &["add abc 5"]);
+    let mut chunks = Vec::new();
+    one.snapshot().chunks(&mut |chunk| {
+        chunks.push(Bytes::copy_from_slice(chunk));
+        true
+    });
+    assert_eq!(used(&one), 4 + "abc 5\n".len() as u64);
+    let mut other = counters();
+    other.restore(&mut chunks.into_iter()).unwrap();
+    assert_eq!(used(&other), used(&one));
+}
+
 #[test]
 fn a_process_that_was_not_there_stops_the_replica_at_its_first_question() {
     let mut service = Piped::fresh(&command(&["/no/such/program"], Duration::from_secs(60)));

@@ -96,6 +96,53 @@ fn an_application_in_python_is_used_from_python_and_killed() {
     });
 }
 
+/// One replica's application hangs. At a question its process is killed when the time for an answer
+/// is over, and the replica ends; at a command with more time it is named meanwhile, and a replica
+/// that is to stop names it too, and does not wait. The others go on.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_application_that_hangs_is_named_and_the_others_go_on() {
+    if !needs::program("python3", "python3") {
+        return;
+    }
+    let hangs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/processes/clients/hangs.py");
+    let words = ["python3", hangs, "3", &format!("{EXAMPLES}/counters.py")];
+    let mut cluster = Cluster::new(&["--pipe", &words.join(" ")], &[]);
+    // Time enough for a start on a busy machine.
+    let within = |ms| format!("service=command = {words:?}\nanswer_within_ms = {ms}");
+    (0..3).for_each(|replica| cluster.start_replica(replica, &[]));
+    cluster.start_replica(3, &["--set", &within(8_000)]);
+    let client = cluster.client();
+    let submit = |cluster: &Cluster, command: &'static str| {
+        let commands = vec![Bytes::from_static(command.as_bytes())];
+        cluster.runtime.block_on(client.submit(commands)).unwrap()[0].clone()
+    };
+    assert_eq!(submit(&cluster, "add a 1"), "ok 1");
+    let asked = cluster.runtime.block_on(client.query(Bytes::from_static(b"hang")));
+    assert!(asked.unwrap().starts_with(b"error: expected"), "the others answer");
+    assert_eq!(cluster.ended(3).code(), Some(6), "{}", cluster.log_text(3));
+    let log = cluster.log_text(3);
+    let said = "did not answer `Q` within 8s, and was killed";
+    assert!(log.contains("error: application `counters`: ") && log.contains(said), "{log}");
+
+    cluster.start_replica(3, &["--set", &within(600_000)]);
+    assert!(submit(&cluster, "hang").starts_with(b"error: expected"), "the others execute");
+    assert_eq!(submit(&cluster, "add a 1"), "ok 2");
+    let home = cluster.folder().to_owned();
+    wait_until("status names it", || {
+        let shown = quorate().args(["status", "--home"]).arg(&home).output().unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let said =
+            "replica 3: critical: the application `counters` has been executing the block at";
+        shown.contains(said) && shown.contains("session 1, digest ")
+    });
+    cluster.signal(3, Signal::TERM);
+    assert_eq!(cluster.ended(3).code(), Some(6), "{}", cluster.log_text(3));
+    let log = cluster.log_text(3);
+    let said = "error: the application `counters` has been executing the block at";
+    assert!(log.contains(said) && log.contains("and was not waited for"), "{log}");
+}
+
 #[test]
 fn a_replica_of_a_service_without_its_program_says_what_to_run() {
     let cluster = Cluster::new(&["--pipe", "/no/such/program"], &[]);

@@ -131,6 +131,9 @@ pub(super) async fn keep(facts: Arc<Facts>) {
         let now = Before::now(&facts.metrics);
         facts.history.push(sample(&facts.metrics, &before, &now));
         before = now;
+        for news in facts.metrics.watch.news() {
+            tracing::error!("{news}: see \"application-blocks\" in docs/operations.md");
+        }
     }
 }
 

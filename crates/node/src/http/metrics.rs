@@ -56,6 +56,12 @@ impl Collector for Snapshot {
         )?;
         gauge(
             &mut encoder,
+            "application_busy_seconds",
+            "For how long the deciding thread has waited for the application",
+            facts.metrics.watch.busy_seconds(),
+        )?;
+        gauge(
+            &mut encoder,
             "replicas",
             "Replicas of the committee",
             facts.cluster.members.len() as u64,

@@ -56,6 +56,8 @@ pub(super) fn of(facts: &Facts) -> Value {
         "state": {
             "bytes": metrics.state_bytes.get(),
             "limit_bytes": metrics.state_limit_bytes.get(),
+            "snapshot_bytes": metrics.snapshot_bytes.get(),
+            "snapshot_limit_bytes": metrics.snapshot_limit_bytes.get(),
             "root_differs_at": metrics.state_root_differs_at.get(),
         },
         "abstaining": metrics.abstain_until_view.get() != 0,

@@ -8,7 +8,9 @@ use quorate_core::ReplicaId;
 use serde_json::{Value, json};
 
 use super::history::{EVERY, Sample};
+use super::memory::Memory;
 use crate::replica::metrics::Metrics;
+use crate::replica::watch::Place;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +67,8 @@ kinds!(
     NoQuorum = "no-quorum", Critical;
     /// Replicas computed different states.
     StateRootDiffers = "state-root-differs", Critical;
+    /// The application does not return from a call, and this replica takes part in nothing.
+    ApplicationBlocks = "application-blocks", Critical;
     /// Frames wait and nothing is committed.
     Stalled = "stalled", Critical;
     /// The disk has no room for the log and one more snapshot.
@@ -77,6 +81,14 @@ kinds!(
     Timeouts = "timeouts", Warning;
     /// The state is near its limit.
     StateFull = "state-full", Warning;
+    /// The last snapshot is near the limit up to which replicas take one over.
+    SnapshotLarge = "snapshot-large", Warning;
+    /// The process takes most of the memory that it may take.
+    MemoryFull = "memory-full", Warning;
+    /// Questions, or the writing of a snapshot, wait for the application.
+    ApplicationSlow = "application-slow", Warning;
+    /// The application panics on questions, or gives answers that are too long.
+    BadAnswers = "bad-answers", Warning;
     /// Syncs of the log take long.
     SlowDisk = "slow-disk", Warning;
     /// This replica waits for testimonies after the loss of its data.
@@ -120,6 +132,8 @@ pub(super) struct Look<'a> {
     pub minute: &'a [Sample],
     /// Bytes that the disk of the data folder has left, where the system says it.
     pub free_bytes: Option<u64>,
+    /// What the process takes in memory, where the system says it.
+    pub memory: Option<Memory>,
     /// Bytes that the log may take.
     pub log_window_bytes: u64,
 }
@@ -132,8 +146,12 @@ const SLOW_SYNC_MS: f64 = 50.0;
 const SYNCS: u64 = 10;
 /// Samples without a commit, while frames wait, that make a stall: ten seconds.
 const STALLED_SAMPLES: usize = (10 / EVERY.as_secs()) as usize;
-/// A state above nine tenths of its limit is told.
-const STATE_TENTHS: u64 = 9;
+/// A state above nine tenths of its limit is told, and so is a snapshot, and memory.
+const TENTHS: u64 = 9;
+
+fn is_nearly(used: u64, limit: u64) -> bool {
+    limit > 0 && used / TENTHS >= limit / 10
+}
 
 impl Look<'_> {
     /// What is wrong, worst first.
@@ -149,12 +167,17 @@ impl Look<'_> {
         match kind {
             Kind::NoQuorum => self.no_quorum(),
             Kind::StateRootDiffers => self.state_root_differs(),
+            Kind::ApplicationBlocks => self.application_blocks(),
             Kind::Stalled => self.stalled(),
             Kind::DiskFull => self.disk_full(),
             Kind::Equivocation => self.equivocation(),
             Kind::PeerMissing => self.peer_missing(),
             Kind::Timeouts => self.timeouts(),
             Kind::StateFull => self.state_full(),
+            Kind::SnapshotLarge => self.snapshot_large(),
+            Kind::MemoryFull => self.memory_full(),
+            Kind::ApplicationSlow => self.application_slow(),
+            Kind::BadAnswers => self.bad_answers(),
             Kind::SlowDisk => self.slow_disk(),
             Kind::Rejoining => (self.metrics.rejoining.get() != 0).then(|| {
                 let what =
@@ -193,6 +216,40 @@ impl Look<'_> {
             );
             (what, "the application is not deterministic, or one state is damaged: compare the roots \
                     in the logs of all replicas; make the odd one's state anew from the others")
+        })
+    }
+
+    fn application_blocks(&self) -> Option<(String, &'static str)> {
+        let lasts = self.metrics.watch.lasting(Place::Deciding)?;
+        let what = format!("{lasts}, and this replica waits for it");
+        Some((
+            what,
+            "see what it waits for or computes. Stopped (SIGTERM) the replica ends and names it; \
+             nothing is lost. If every replica says the same command, mend the application, or leave \
+             the command out: see \"application-blocks\" in docs/operations.md",
+        ))
+    }
+
+    fn application_slow(&self) -> Option<(String, &'static str)> {
+        let places = [
+            (Place::Questions, "no other question is answered meanwhile"),
+            (Place::Snapshots, "no peer is helped, and the log grows meanwhile"),
+        ];
+        let lasts = |(place, so)| Some((self.metrics.watch.lasting(place)?, so));
+        let (lasts, so) = places.into_iter().find_map(lasts)?;
+        let what = format!("{lasts}: {so}");
+        Some((what, "bound what a question may cost, and how much there is to hand out"))
+    }
+
+    fn bad_answers(&self) -> Option<(String, &'static str)> {
+        let panics = self.metrics.query_panics_total.get();
+        let long = self.metrics.query_answers_too_long_total.get();
+        (panics + long > 0).then(|| {
+            let what = format!(
+                "the application panicked on {panics} questions, and gave {long} answers that were \
+                 too long; the clients were refused"
+            );
+            (what, "report it to the application's author; the log has the first ones")
         })
     }
 
@@ -262,11 +319,45 @@ impl Look<'_> {
 
     fn state_full(&self) -> Option<(String, &'static str)> {
         let (used, limit) = (self.metrics.state_bytes.get(), self.metrics.state_limit_bytes.get());
-        (limit > 0 && used / STATE_TENTHS >= limit / 10).then(|| {
+        is_nearly(used, limit).then(|| {
             let (used, limit) = (used >> 20, limit >> 20);
             let what =
                 format!("the state takes {used} of {limit} MiB; at the limit writes are refused");
-            (what, "delete what is not needed, or see \"The state's limit\" in docs/operations.md")
+            (
+                what,
+                "delete what is not needed (the replica of a larger process behind a pipe stops), \
+                    or see \"The state's limit\" in docs/operations.md",
+            )
+        })
+    }
+
+    fn snapshot_large(&self) -> Option<(String, &'static str)> {
+        let used = self.metrics.snapshot_bytes.get();
+        let limit = self.metrics.snapshot_limit_bytes.get();
+        is_nearly(used, limit).then(|| {
+            let (used, limit) = (used >> 20, limit >> 20);
+            let what = format!(
+                "the last snapshot takes {used} of {limit} MiB; above the limit no replica that is \
+                 behind can take the state over"
+            );
+            (
+                what,
+                "bound what clients can make the application keep, and have it removed; \
+                    limits.max_snapshot_bytes is agreed on",
+            )
+        })
+    }
+
+    fn memory_full(&self) -> Option<(String, &'static str)> {
+        let Memory { used_bytes, limit_bytes } = self.memory?;
+        is_nearly(used_bytes, limit_bytes).then(|| {
+            let (used, limit) = (used_bytes >> 20, limit_bytes >> 20);
+            let what = format!("the process takes {used} of {limit} MiB of memory");
+            (
+                what,
+                "give it more, or bound the application's state: the system ends a process that \
+                    finds none, and what it had promised is on disk",
+            )
         })
     }
 

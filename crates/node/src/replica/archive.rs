@@ -22,7 +22,7 @@ use quorate_core::protocols::protocol::{FullBlockOf, Types};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Height, ReplicaId, planted};
-use quorate_journal::{BlockIndex, States};
+use quorate_journal::{BlockIndex, States, StatesError, Written};
 use quorate_transport::ConnectionId;
 
 use super::inbox::{Answer, Outside};
@@ -220,10 +220,12 @@ impl Shelf {
                     let height = meta.block.height();
                     checkpoints.will_change();
                     match self.states.write(&meta, *handle) {
-                        Ok(checkpoint) => {
+                        Ok(Written { whole_bytes, checkpoint }) => {
+                            self.metrics.snapshot_bytes.set(whole_bytes.unwrap_or_default());
                             checkpoints.finished(height, checkpoint);
                             Answer::SnapshotWritten(height)
                         }
+                        Err(error @ StatesError::Chunk { .. }) => Answer::Unfit(error.to_string()),
                         Err(error) => Answer::Fail(format!("snapshot at height {height}: {error}")),
                     }
                 }

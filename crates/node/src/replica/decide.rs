@@ -12,7 +12,6 @@ use quorate_core::base::crypto::{
     Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
 use quorate_core::base::wire::{Decode as _, Encode};
-use quorate_core::ledger::execution::ExecutionError;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::message::Response;
 use quorate_core::ledger::sessions::Standing;
@@ -20,7 +19,7 @@ use quorate_core::ledger::state_machine::{StateMachine, Usage};
 use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
 use quorate_core::replica::drive;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Action, Halt, Input, Replica, Submitted};
+use quorate_core::replica::{Action, Input, Replica, Submitted};
 use quorate_core::{Height, ReplicaId, Time, planted};
 use quorate_journal::{BlockIndex, Journal};
 use quorate_transport::{ClientListener, Room};
@@ -205,7 +204,7 @@ where
         }
         if self.turns.unpublished && time >= self.turns.publish_at {
             self.turns.publish_at = time.after(PUBLISH_EVERY);
-            self.look_around();
+            self.look_around()?;
         }
         // Questions are answered as they are taken: they leave no input, and as many may still
         // wait.
@@ -300,7 +299,11 @@ where
                     }
                 }
                 Answer::Stop => return Some(End::Stopped),
-                Answer::Fail(reason) => return Some(End::Storage(reason)),
+                // What an application has to give that is gone cannot be written.
+                Answer::Fail(reason) => {
+                    return Some(self.fault().unwrap_or(End::Storage(reason)));
+                }
+                Answer::Unfit(reason) => return Some(self.reach.unfit(&reason)),
                 Answer::Panicked(reason) => return Some(End::Bug(reason)),
             }
         }
@@ -386,12 +389,19 @@ where
     }
 
     /// Sees to what is not for every turn.
-    fn look_around(&mut self) {
+    fn look_around(&mut self) -> Result<(), End> {
         self.publish();
         self.end_abstention();
         if self.log_is_large() {
             self.turns.inputs.push(Input::TakeSnapshot);
         }
+        self.fault().map_or(Ok(()), Err)
+    }
+
+    /// How to end, if the application cannot go on.
+    fn fault(&self) -> Option<End> {
+        let fault = self.replica.execution().application().fault()?;
+        Some(self.reach.unfit(&fault))
     }
 
     /// Abstention ends with views, and an idle cluster makes none: so this replica asks for some,
@@ -541,21 +551,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
                     "the state that it sends was not taken over; another replica is asked. If it is for want of room here, make some"
                 );
             }
-            Action::Halt(halt) => {
-                let reason = match &halt {
-                    Halt::Execution(_) | Halt::StateRoot { .. } => {
-                        format!("application `{}`: {halt}", self.application)
-                    }
-                    _ => halt.to_string(),
-                };
-                self.halted = Some(match halt {
-                    Halt::Execution(ExecutionError::Kept { .. }) => End::Storage(reason),
-                    Halt::Execution(
-                        ExecutionError::Panicked { .. } | ExecutionError::ReplyCount { .. },
-                    ) => End::Application(reason),
-                    _ => End::Safety(reason),
-                });
-            }
+            Action::Halt(halt) => self.halted = Some(self.end_of(&halt)),
             // The loop signs by itself.
             Action::Sign(_) => {}
         }

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use quorate_core::ledger::execution::ExecutionError;
 use quorate_core::protocols::protocol::{Event, Types};
+use quorate_core::replica::Halt;
 use quorate_core::{Height, View};
 
-use super::decide::Reach;
+use super::decide::{End, Reach};
 
 /// State roots that differ are told again after this.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -39,6 +41,26 @@ impl OtherRoot {
 }
 
 impl<T: Types> Reach<T> {
+    /// How to end when the replica halts.
+    pub(super) fn end_of(&self, halt: &Halt) -> End {
+        let named = format!("application `{}`: {halt}", self.application);
+        match halt {
+            Halt::Execution(ExecutionError::Kept { .. }) => End::Storage(named),
+            Halt::Execution(
+                ExecutionError::Panicked { .. }
+                | ExecutionError::ReplyCount { .. }
+                | ExecutionError::ReplyTooLong { .. },
+            ) => End::Application(named),
+            Halt::Execution(_) | Halt::StateRoot { .. } => End::Safety(named),
+            _ => End::Safety(halt.to_string()),
+        }
+    }
+
+    /// How to end when the application broke its contract in another way.
+    pub(super) fn unfit(&self, what: &str) -> End {
+        End::Application(format!("application `{}`: {what}", self.application))
+    }
+
     /// Something happened in the protocol.
     pub fn note(&mut self, event: &Event) {
         let metrics = &self.metrics;

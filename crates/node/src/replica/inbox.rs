@@ -50,6 +50,8 @@ pub enum Answer {
     Stop,
     /// Stop: something that must not fail did.
     Fail(String),
+    /// Stop: the application broke its contract.
+    Unfit(String),
     /// Stop: one of this replica's threads panicked.
     Panicked(String),
 }

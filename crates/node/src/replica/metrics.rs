@@ -13,6 +13,7 @@ use quorate_transport::measure::Measure;
 
 use super::profile::{Profile, Stage};
 use super::recent::Recent;
+use super::watch::Watch;
 
 /// A counter that only grows, or a gauge that is set.
 #[derive(Debug, Default)]
@@ -54,6 +55,8 @@ macro_rules! numbers {
             pub profile: Profile,
             /// The last committed blocks.
             pub recent: Recent,
+            /// What the application is at.
+            pub watch: Arc<Watch>,
         }
 
         impl Metrics {
@@ -121,12 +124,19 @@ numbers!(
     state_bytes,
     /// What it may take; 0 if it has no limit.
     state_limit_bytes,
+    /// What the last snapshot of the state took, bytes; 0 if there is none, or the application
+    /// keeps its state on disk.
+    snapshot_bytes,
+    /// What a snapshot may take for other replicas to take it over.
+    snapshot_limit_bytes,
     /// Questions of clients that the application answered.
     queries_total,
     /// Nanoseconds in them, of the thread that answers.
     query_nanoseconds_total,
     /// Questions at which the application panicked.
     query_panics_total,
+    /// Questions to which it gave an answer that was too long.
+    query_answers_too_long_total,
     /// Proposals that carried another state root than this replica computed.
     state_root_differences_total,
     /// The height of the last such state, 0 if blocks were committed since.
@@ -166,10 +176,11 @@ impl Metrics {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Those of a replica whose transport counts in `counters`.
+    /// Those of a replica of `application`, whose transport counts in `counters`.
     #[must_use]
-    pub fn beside(counters: &Counters) -> Self {
-        Self { profile: Profile::beside(counters), ..Self::default() }
+    pub fn beside(counters: &Counters, application: &str) -> Self {
+        let watch = Arc::new(Watch::of(application));
+        Self { profile: Profile::beside(counters), watch, ..Self::default() }
     }
 
     /// Every stage: its name, what it did, and how many threads may be in it at once.

@@ -19,7 +19,7 @@ use quorate_core::Height;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::execution::{Execution, panic_message};
-use quorate_core::ledger::state_machine::{Reader, StateMachine};
+use quorate_core::ledger::state_machine::{MAX_COMMAND_REPLY_BYTES, Reader, StateMachine};
 use quorate_core::planted;
 use quorate_transport::{ClientListener, ConnectionId};
 
@@ -67,6 +67,9 @@ impl Voice {
     }
 
     fn answer(&self, question: &Question, answer: Bytes) {
+        if planted!("answers-without-bound", false, answer.len() > MAX_COMMAND_REPLY_BYTES) {
+            return self.too_long(question, answer.len());
+        }
         self.metrics.queries_total.add(1);
         self.say(question.connection, &Response::Answer { id: question.id, answer });
     }
@@ -74,6 +77,19 @@ impl Voice {
     fn refuse(&self, question: &Question, reason: Unproven) {
         self.metrics.refuse("query");
         self.say(question.connection, &Response::Unproven { id: question.id, reason });
+    }
+
+    fn too_long(&self, question: &Question, bytes: usize) {
+        if self.metrics.query_answers_too_long_total.note() {
+            tracing::error!(
+                application = &*self.application,
+                bytes,
+                most = MAX_COMMAND_REPLY_BYTES,
+                "the application's answer to a client's question was too long, and the client was \
+                 refused: report it to the application's author"
+            );
+        }
+        self.refuse(question, Unproven::Unavailable);
     }
 
     /// An application that panics on a question has changed nothing: the client alone is turned

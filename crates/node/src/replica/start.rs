@@ -38,8 +38,8 @@ use super::settled::{Allowance, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
 use super::verifier::Verifier;
+use super::watch::Watched;
 use super::{Running, Setup, StartError, spawn, spawn_low};
-use crate::config::Durability;
 use crate::descriptors::Shares;
 use crate::family::{Attacked, Build, Job};
 
@@ -100,9 +100,10 @@ impl Setup {
         let owner = self.owner(&build);
         let shares = self.shares(&owner)?;
         let counters = Arc::new(Counters::default());
-        let metrics = Arc::new(Metrics::beside(&counters));
+        let metrics = Arc::new(Metrics::beside(&counters, &self.application));
         self.note_threads(&metrics);
-        let mut data = self.open(&owner, &fresh)?;
+        let fresh = watched(fresh, &metrics);
+        let mut data = self.open(&owner, &metrics, &*fresh)?;
         let notes = std::mem::take(&mut data.opened.notes);
         let (opened, lock) = data.into_parts();
         let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
@@ -155,9 +156,8 @@ impl Setup {
         let stage = Desk::new(stage, Arc::clone(&over.bell), true);
         let requests = move || stage.run().map_or_else(panicked, drop);
         spawn("requests", shared.outside.guard("requests", requests))?;
-        // Where each turn syncs the disk, nobody else has the time.
         let bell = Arc::clone(&decider.inbox.bell);
-        let desk = Desk::new(decider, bell, self.durability == Durability::Os);
+        let desk = Desk::new(decider, bell, self.helped);
         let decider = spawn("decide", move || {
             let _locked = lock;
             let _over = over;
@@ -171,6 +171,7 @@ impl Setup {
     fn open<T: Types, S: StateMachine>(
         &self,
         owner: &Owner<T>,
+        metrics: &Metrics,
         fresh: &dyn Fn() -> S,
     ) -> Result<Data<T, S>, DataError> {
         let options = OpenOptions {
@@ -179,7 +180,10 @@ impl Setup {
             log_window_bytes: self.log_window_bytes,
             sessions: self.sessions,
         };
-        data::open(&self.data, owner, options, fresh)
+        let data = data::open(&self.data, owner, options, fresh)?;
+        metrics.snapshot_bytes.set(data.opened.snapshot_bytes);
+        metrics.snapshot_limit_bytes.set(self.settings.max_snapshot_bytes);
+        Ok(data)
     }
 
     /// Lets the other replicas and the clients in. What they bring rings the bell of the deciding
@@ -317,6 +321,15 @@ impl Setup {
             halted: None,
         })
     }
+}
+
+/// Makes applications whose calls are noted.
+fn watched<S: StateMachine + 'static>(
+    fresh: Box<dyn Fn() -> S + Send>,
+    metrics: &Metrics,
+) -> Box<dyn Fn() -> Watched<S> + Send> {
+    let watch = Arc::clone(&metrics.watch);
+    Box::new(move || Watched::new(fresh(), Arc::clone(&watch)))
 }
 
 /// Ends the thread whose turn panicked at somebody else's hands.

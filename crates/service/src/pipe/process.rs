@@ -113,6 +113,12 @@ impl Process {
         }
     }
 
+    /// That it has ended, and how; nothing while it runs.
+    pub(super) fn has_ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("it has ended ({status})"))
+    }
+
     /// Its pipe has ended: most often because it has.
     fn gone(&mut self, trouble: &str) -> String {
         match self.ended(END_WITHIN) {

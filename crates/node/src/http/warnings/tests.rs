@@ -16,6 +16,7 @@ fn well(metrics: &Metrics) -> Look<'_> {
         metrics,
         minute: &[],
         free_bytes: Some(100 * GIB),
+        memory: Some(Memory { used_bytes: GIB, limit_bytes: 2 * GIB }),
         log_window_bytes: GIB,
     }
 }
@@ -61,15 +62,22 @@ fn what_the_counters_say_is_told() {
     metrics.double_votes_total.set(1);
     metrics.state_limit_bytes.set(10 * GIB);
     metrics.state_bytes.set(9 * GIB);
+    metrics.snapshot_limit_bytes.set(2 * GIB);
+    metrics.snapshot_bytes.set(19 * GIB / 10);
+    metrics.query_answers_too_long_total.set(1);
     metrics.abstain_until_view.set(8);
     metrics.rejoining.set(1);
     let slow = [Sample { syncs: 10, sync_ms: 80.0, ..sample(1, 0) }];
-    let look = Look { minute: &slow, free_bytes: Some(GIB - 1), ..well(&metrics) };
+    let memory = Some(Memory { used_bytes: 9 * GIB, limit_bytes: 10 * GIB });
+    let look = Look { minute: &slow, free_bytes: Some(GIB - 1), memory, ..well(&metrics) };
     let expected = [
         "state-root-differs",
         "disk-full",
         "equivocation",
         "state-full",
+        "snapshot-large",
+        "memory-full",
+        "bad-answers",
         "slow-disk",
         "rejoining",
         "abstaining",

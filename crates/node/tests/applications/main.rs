@@ -1,5 +1,8 @@
 //! Applications that behave badly, in whole replicas in one process: slow, not deterministic,
-//! panicking.
+//! panicking, without bound.
+
+mod blocking;
+mod unbounded;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,17 +16,19 @@ use quorate_core::client::SessionConfig;
 use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::ledger::execution::command_digest;
 use quorate_core::ledger::state_machine::{
-    Decided, KeepError, Reader, Replies, RestoreError, Snapshot, StateMachine,
+    Decided, KeepError, MAX_CHUNK_BYTES, MAX_COMMAND_REPLY_BYTES, Reader, Replies, RestoreError,
+    Snapshot, StateMachine,
 };
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Authenticity, Client, ClientConfig, QueryError, ReplicaAddress};
-use quorate_node::config::{Overrides, load};
+use quorate_node::config::{Loaded, Overrides, load};
 use quorate_node::http::{self, Facts, ask_json};
 use quorate_node::launch::{Remedies, setup};
 use quorate_node::replica::Running;
 use quorate_node::replica::decide::End;
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_transport::{Limits, PeerSocket, ReceiveHalf, SendHalf, dial};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
@@ -50,8 +55,12 @@ impl Gate {
     }
 }
 
-/// Counts commands. `poison` panics; `clock` makes each replica's state another one. To the
-/// question `one lies` the last replica answers otherwise, to `all differ` each does.
+/// Counts commands. `poison` panics; `clock` makes each replica's state another one; `block` holds
+/// the last replica up until the gate opens; `long` has a reply that is too long. From `fat` on a
+/// chunk of a snapshot is too long, and from `brittle` on handing it out panics.
+///
+/// To the question `one lies` the last replica answers otherwise, to `all differ` each does. `wait`
+/// waits for the gate, and `long` has an answer that is too long.
 struct Bad {
     replica: u8,
     count: u64,
@@ -65,15 +74,22 @@ impl StateMachine for Bad {
             match *command {
                 b"poison" => panic!("cannot digest this"),
                 b"clock" => self.count += self.clock.fetch_add(1, Ordering::Relaxed) << 32,
+                b"block" if self.replica == 3 => self.gate.pass(),
+                b"fat" => self.count |= FAT,
+                b"brittle" => self.count |= BRITTLE,
                 _ => self.count += 1,
             }
-            replies.push(b"done");
+            match *command {
+                b"long" => replies.push(&vec![0; MAX_COMMAND_REPLY_BYTES + 1]),
+                _ => replies.push(b"done"),
+            }
         }
     }
 
     fn query(&self, question: &[u8]) -> Bytes {
         match question {
             b"wait" => self.gate.pass(),
+            b"long" => return vec![0; MAX_COMMAND_REPLY_BYTES + 1].into(),
             b"poison" => panic!("cannot digest this question"),
             b"one lies" if self.replica == 3 => return Bytes::from_static(b"a lie"),
             b"all differ" => return Bytes::copy_from_slice(&[self.replica]),
@@ -116,9 +132,17 @@ impl Reader for Frozen {
 
 struct Count(u64);
 
+const FAT: u64 = 1 << 40;
+const BRITTLE: u64 = 1 << 41;
+
 impl Snapshot for Count {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        sink(&self.0.to_le_bytes());
+        assert_eq!(self.0 & BRITTLE, 0, "too brittle to be handed out");
+        if self.0 & FAT == 0 {
+            sink(&self.0.to_le_bytes());
+        } else {
+            sink(&vec![7; MAX_CHUNK_BYTES + 1]);
+        }
     }
 }
 
@@ -126,6 +150,8 @@ struct World {
     testnet: Testnet,
     clock: Arc<AtomicU64>,
     gate: Arc<Gate>,
+    /// So many blocks behind a snapshot there is the next one; none: as usual.
+    snapshot_every: Option<u64>,
     _folder: TempDir,
 }
 
@@ -133,11 +159,29 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let testnet = testnet::init(folder.path(), 4, &Options::default()).unwrap();
-        Self { testnet, clock: Arc::default(), gate: Arc::default(), _folder: folder }
+        let (clock, gate, snapshot_every) = (Arc::default(), Arc::default(), None);
+        Self { testnet, clock, gate, snapshot_every, _folder: folder }
+    }
+
+    fn loaded(&self, replica: usize) -> Loaded {
+        let mut loaded = load(&self.testnet.replicas[replica], &Overrides::default()).unwrap();
+        if let Some(blocks) = self.snapshot_every {
+            loaded.node.storage.snapshot_every_blocks = blocks;
+        }
+        loaded
+    }
+
+    /// Answers what is asked of a replica over HTTP. Returns where.
+    async fn serve(&self, replica: usize, running: &Running) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let loaded = self.loaded(replica);
+        tokio::spawn(http::serve(listener, Facts::new(&loaded.node, loaded.cluster, running)));
+        address
     }
 
     async fn start(&self, replica: usize, skipped: &[&[u8]]) -> Running {
-        let loaded = load(&self.testnet.replicas[replica], &Overrides::default()).unwrap();
+        let loaded = self.loaded(replica);
         let keys = loaded.open_keys().unwrap();
         let committee = loaded.cluster.committee().unwrap();
         let skipped_commands: BTreeSet<_> = skipped.iter().map(|one| command_digest(one)).collect();
@@ -209,6 +253,20 @@ async fn submit(client: &Client, command: &'static [u8]) -> Bytes {
     let submitted = client.submit(vec![Bytes::from_static(command)]);
     let replies = tokio::time::timeout(DEADLINE, submitted).await.expect("in time").unwrap();
     replies[0].clone()
+}
+
+async fn status(address: &str) -> Value {
+    let address = address.to_owned();
+    let asked = tokio::task::spawn_blocking(move || ask_json(&address, "/status", DEADLINE));
+    asked.await.unwrap().unwrap()
+}
+
+/// What is wrong with a replica, by its own word: the name and the text of each.
+async fn warnings(address: &str) -> Vec<(String, String)> {
+    let status = status(address).await;
+    let text = |warning: &Value, key: &str| warning[key].as_str().unwrap().to_owned();
+    let warnings = status["warnings"].as_array().unwrap();
+    warnings.iter().map(|one| (text(one, "name"), text(one, "what"))).collect()
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -306,11 +364,7 @@ async fn an_answer_is_believed_if_one_more_than_may_lie_gave_it() {
 async fn an_application_that_is_not_deterministic_is_told() {
     let world = World::new();
     let replicas = world.start_all(&[]).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let loaded = load(&world.testnet.replicas[0], &Overrides::default()).unwrap();
-    let facts = Facts::new(&loaded.node, loaded.cluster, &replicas[0]);
-    tokio::spawn(http::serve(listener, facts));
+    let address = world.serve(0, &replicas[0]).await;
     let client = world.client().await;
     submit(&client, b"one").await;
     let differs = |replica: &Running| replica.metrics().state_root_differs_views.get();
@@ -325,8 +379,7 @@ async fn an_application_that_is_not_deterministic_is_told() {
     // In more views than faulty replicas can lead.
     until("all have noticed", || replicas.iter().all(|replica| differs(replica) > 1)).await;
     assert!(replicas.iter().all(|replica| !replica.has_ended()));
-    let asked = tokio::task::spawn_blocking(move || ask_json(&address, "/status", DEADLINE));
-    let status = asked.await.unwrap().unwrap();
+    let status = status(&address).await;
     let why = status["not_ready"].as_str().expect("it is not ready").to_owned();
     let height = replicas[0].metrics().state_root_differs_at.get();
     assert!(why.contains(&format!("state root at height {height} differs")), "{why}");
