@@ -42,6 +42,7 @@ use toml::Value;
 use crate::exit::{Exit, Failure};
 use crate::program::host;
 use crate::start::Ready;
+pub(crate) use process::kill_all;
 use process::{Process, list, unlisted};
 
 /// Longest reply to a command, bytes.

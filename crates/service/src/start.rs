@@ -182,6 +182,7 @@ async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<
         if (asked || running.has_ended())
             && let Some(lasts) = running.metrics().watch.any_lasting()
         {
+            crate::pipe::kill_all();
             let what = format!("{lasts}, and was not waited for");
             let remedy = "the data is unharmed: start again. If it hangs there again, see \
                           \"application-blocks\" in docs/operations.md";

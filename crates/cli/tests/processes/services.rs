@@ -1,7 +1,7 @@
 //! Services of one's own as processes: an application in Python, a client in Python, the bridge.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use bytes::Bytes;
@@ -136,8 +136,14 @@ fn an_application_that_hangs_is_named_and_the_others_go_on() {
             "replica 3: critical: the application `counters` has been executing the block at";
         shown.contains(said) && shown.contains("session 1, digest ")
     });
+    let application = child_of(cluster.pid(3)).as_raw_nonzero();
+    let application = PathBuf::from(format!("/proc/{application}/cmdline"));
     cluster.signal(3, Signal::TERM);
     assert_eq!(cluster.ended(3).code(), Some(6), "{}", cluster.log_text(3));
+    // Until its parent has heard of its end, it is there without a command line.
+    wait_until("its process is gone as well", || {
+        std::fs::read(&application).is_ok_and(|line| line.is_empty()) || !application.exists()
+    });
     let log = cluster.log_text(3);
     let said = "error: the application `counters` has been executing the block at";
     assert!(log.contains(said) && log.contains("and was not waited for"), "{log}");

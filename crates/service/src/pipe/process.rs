@@ -2,9 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
@@ -27,9 +27,25 @@ type Message = (u8, Bytes);
 /// What the thread that reads makes of the process's output.
 type Said = Result<Message, String>;
 
+/// The processes of this program, for when it ends without waiting for the threads that have them.
+static STARTED: Mutex<Vec<Weak<Mutex<Child>>>> = Mutex::new(Vec::new());
+
+fn started() -> MutexGuard<'static, Vec<Weak<Mutex<Child>>>> {
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills every application that runs behind a pipe. One that hangs would not see that its input has
+/// ended.
+pub(crate) fn kill_all() {
+    for child in started().drain(..).filter_map(|child| child.upgrade()) {
+        // One that has ended cannot be killed, and need not.
+        let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+}
+
 /// A running process.
 pub(super) struct Process {
-    child: Child,
+    child: Arc<Mutex<Child>>,
     /// Messages on their way to it: a thread writes them, for it may not read.
     input: Option<SyncSender<Vec<u8>>>,
     output: Receiver<Said>,
@@ -57,6 +73,10 @@ impl Process {
         let bound = Arc::clone(&most);
         let threads = spawn("pipe-in", move || write_all(stdin, &messages))
             .and_then(|()| spawn("pipe-out", move || read_all(stdout, &bound, &said)));
+        let child = Arc::new(Mutex::new(child));
+        let mut all = started();
+        all.retain(|child| child.strong_count() > 0);
+        all.push(Arc::downgrade(&child));
         let this = Self { child, input: Some(input), output, most };
         threads.map(|()| this).map_err(|error| format!("no thread for its pipe: {error}"))
     }
@@ -113,9 +133,13 @@ impl Process {
         }
     }
 
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// That it has ended, and how; nothing while it runs.
     pub(super) fn has_ended(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok().flatten()?;
+        let status = self.child().try_wait().ok().flatten()?;
         Some(format!("it has ended ({status})"))
     }
 
@@ -130,7 +154,8 @@ impl Process {
     fn ended(&mut self, within: Duration) -> Option<std::process::ExitStatus> {
         let began = Instant::now();
         loop {
-            match self.child.try_wait() {
+            let status = self.child().try_wait();
+            match status {
                 Ok(Some(status)) => return Some(status),
                 Ok(None) if began.elapsed() < within => std::thread::sleep(LOOK_EVERY),
                 _ => return None,
@@ -142,8 +167,9 @@ impl Process {
     fn end(&mut self, within: Duration) {
         self.input = None;
         if self.ended(within).is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            let mut child = self.child();
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
