@@ -20,17 +20,15 @@ fn main() -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let depth = if asked("--quick") { Depth::Quick } else { Depth::Full };
     let good = Cell::new(true);
-    let right = |run: &Run, held: bool| {
+    let tell = |run: &Run, is_good: bool| {
         println!("{run}");
-        good.set(good.get() & held);
-    };
-    let wrong = |run: &Run| {
-        println!("{run}");
-        good.set(good.get() & run.violation.is_some());
+        good.set(good.get() & is_good);
         if let Some((_, moves)) = run.violation.as_ref().filter(|_| asked("--steps")) {
             moves.iter().for_each(|step| println!("    {step}"));
         }
     };
+    let right = |run: &Run, held: bool| tell(run, held);
+    let wrong = |run: &Run| tell(run, run.violation.is_some());
     campaign::rules(depth, threads, right);
     campaign::mutants(threads, wrong);
     pbft::campaign::rules(depth, threads, right);

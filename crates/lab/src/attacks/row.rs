@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn what_the_attacker_takes_of_the_machine_is_told_apart() {
         let phase = |goodput| Phase { goodput, ..Phase::default() };
-        let mut row = AttackRow { cores: 2, attacker_cores: 0.5, ..AttackRow::default() };
-        (row.before, row.during) = (phase(100.0), phase(60.0));
-        assert_eq!((row.share(), row.share_of_rest()), (0.6, 0.8));
+        let mut row = AttackRow { cores: 2, attacker_cores: 1.0, ..AttackRow::default() };
+        (row.before, row.during) = (phase(100.0), phase(25.0));
+        assert_eq!((row.share(), row.share_of_rest()), (0.25, 0.5));
     }
 
     #[test]

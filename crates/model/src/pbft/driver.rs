@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quorate_core::protocols::pbft::Authentication;
 use stateright::{Model, Property};
 
-use super::real::Real;
+use super::real::{Difference, Real};
 use super::{Bound, Chooser, State, Step};
 
 /// The model of a [bound](Bound), each step of which production's replicas take as well.
@@ -68,8 +68,23 @@ impl Model for Driver {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("agreement", |_, driven: &Driven| !driven.state.conflict),
-            Property::always("production does the same", |_, driven: &Driven| {
-                driven.real.differs.is_none()
+            Property::always("views begin as in the model", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Entering)
+            }),
+            Property::always("what does not follow is refused", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Refusing)
+            }),
+            Property::always("commits are learnt as in the model", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Learning)
+            }),
+            Property::always("views are given up as in the model", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Leaving)
+            }),
+            Property::always("P and Q are those of the model", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Sets)
+            }),
+            Property::always("commits are those of the model", |_, driven: &Driven| {
+                driven.real.differs != Some(Difference::Commits)
             }),
             Property::sometimes("a block is committed", |_, driven: &Driven| {
                 driven.state.committed[0] != 0

@@ -27,6 +27,23 @@ const VIEWS: u64 = 4;
 /// Longer than any wait.
 const LONG_NANOS: u64 = 1 << 40;
 
+/// Where production does something else than the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Difference {
+    /// It chooses otherwise, or a replica does not enter a view.
+    Entering,
+    /// A replica enters a view by what does not follow.
+    Refusing,
+    /// A replica does not learn what is committed.
+    Learning,
+    /// A replica does not give up.
+    Leaving,
+    /// The sets P and Q are others.
+    Sets,
+    /// Something else can be committed.
+    Commits,
+}
+
 /// Three of production's replicas, in the order of the model's.
 #[derive(Clone, Debug)]
 pub struct Real {
@@ -36,7 +53,7 @@ pub struct Real {
     authentication: Authentication,
     now: Time,
     /// Where they were first found to do something else.
-    pub differs: Option<&'static str>,
+    pub differs: Option<Difference>,
 }
 
 impl Real {
@@ -52,9 +69,9 @@ impl Real {
         Liar { domain: Domain::new(committee(4), self.authentication) }
     }
 
-    fn differs(&mut self, is_so: bool, where_: &'static str) {
+    fn differs(&mut self, is_so: bool, difference: Difference) {
         if is_so {
-            self.differs.get_or_insert(where_);
+            self.differs.get_or_insert(difference);
         }
     }
 
@@ -77,7 +94,7 @@ impl Real {
                     let path = before.committed[..usize::from(*height)].to_vec();
                     let mut node = Arc::clone(&self.nodes[at]);
                     self.tell(Arc::make_mut(&mut node), &path);
-                    self.differs(node.head().0 < Height((*height).into()), "learning a commit");
+                    self.differs(node.head().0 < Height((*height).into()), Difference::Learning);
                     self.nodes[at] = node;
                 }
             }
@@ -155,14 +172,14 @@ impl Real {
 
     fn enter(&mut self, state: &State, at: usize, chosen: &Column) {
         let Some(new_view) = self.new_view(state, chosen) else {
-            return self.differs(true, "what a view rests on");
+            return self.differs(true, Difference::Entering);
         };
         let (view, now) = (new_view.view, self.now);
         let message = self.liar().new_view(new_view);
         let node = Arc::make_mut(&mut self.nodes[at]);
         let heard = node.hear(now, LIAR, message);
         let entered = node.view() == Some(view);
-        self.differs(!heard || !entered, "entering a view");
+        self.differs(!heard || !entered, Difference::Entering);
     }
 
     /// What does not follow from its view changes, or rests on too few, begins no view.
@@ -170,7 +187,7 @@ impl Real {
         for chosen in state.new_views() {
             let right = self.new_view(state, chosen);
             let Some(right) = right.and_then(|right| self.choice(state, right)) else {
-                return self.differs(true, "what a view rests on");
+                return self.differs(true, Difference::Entering);
             };
             let mut wrong = vec![right.clone(); 4];
             wrong[0].chosen.push(Digest([7; 32]));
@@ -192,7 +209,7 @@ impl Real {
                 let view = new_view.view;
                 let mut node = Node::clone(&self.nodes[0]);
                 node.hear(self.now, LIAR, self.liar().new_view(new_view));
-                self.differs(node.view() == Some(view), "a new view that does not follow");
+                self.differs(node.view() == Some(view), Difference::Refusing);
             }
         }
     }
@@ -305,7 +322,7 @@ impl Real {
         self.hear_change(r2, r1);
         let gave_up =
             self.nodes.iter().all(|node| node.sets().is_some_and(|(view, ..)| view == to));
-        self.differs(!gave_up, "giving up");
+        self.differs(!gave_up, Difference::Leaving);
     }
 
     fn out_of_time(&mut self, at: usize) {
@@ -333,8 +350,8 @@ impl Real {
             node.sets() == Some((words.view(state.view), &prepared[..], &pre_prepared[..]))
         });
         let committed = self.can_commit(state);
-        self.differs(!same, "P and Q");
-        self.differs(!committed, "what can be committed");
+        self.differs(!same, Difference::Sets);
+        self.differs(!committed, Difference::Commits);
     }
 
     /// Whether whoever is told of all votes commits what the model says, and somebody all of it.
