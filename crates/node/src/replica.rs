@@ -273,8 +273,7 @@ fn spawn<T: Send + 'static>(
 const LOWER_BY: i32 = 10;
 
 /// A thread for what strangers ask for: where the processor is busy it gives way to the thread that
-/// decides. Not under `SCHED_IDLE`: on a machine without idle time such a thread served nobody for
-/// minutes.
+/// decides.
 fn spawn_low<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
