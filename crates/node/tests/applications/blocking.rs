@@ -47,8 +47,26 @@ async fn a_block_that_takes_for_ever_is_named_and_the_others_go_on() {
     assert_eq!(status(&well).await["ready"], true);
     assert_eq!(of_application(&well).await, [""; 0], "the views that it lost may be told");
 
-    // What it executes once the call returns is not looked at here.
     world.gate.open();
+    // An idle cluster is silent: a replica that is behind learns of it from the next block.
+    let executed = |replica: usize| replicas[replica].metrics().committed_commands_total.get();
+    let began = std::time::Instant::now();
+    while executed(3) < executed(0) {
+        assert!(began.elapsed() < DEADLINE, "{} of {}", executed(3), executed(0));
+        submit(&client, b"another").await;
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    until_well(&hangs).await;
+    assert_eq!(of_application(&hangs).await, [""; 0]);
+}
+
+/// Views pass until the replica is ready again.
+async fn until_well(address: &str) {
+    let began = std::time::Instant::now();
+    while status(address).await["ready"] != true {
+        assert!(began.elapsed() < DEADLINE, "{}", status(address).await);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// The warnings of an application.
