@@ -36,7 +36,8 @@ pub struct AttackRow {
     pub replicas: usize,
     /// Cores of the machine that replicas, clients and the attacker share.
     pub cores: usize,
-    /// Cores that the process of a client's flood took while it lasted; 0 for a peer's.
+    /// Cores that the attacker took while the flood lasted: the process of a client's flood; of a
+    /// replica, what it took more than before.
     #[serde(default)]
     pub attacker_cores: f64,
     /// Before it.
@@ -64,7 +65,7 @@ impl AttackRow {
         if self.before.goodput > 0.0 { self.during.goodput / self.before.goodput } else { 0.0 }
     }
 
-    /// The same share, of what the attacker's own process left of the machine. An attacker has a
+    /// The same share, of what the attacker's process left of the machine. An attacker has a
     /// machine of its own; here it shares the cores of those that it attacks.
     #[must_use]
     pub fn share_of_rest(&self) -> f64 {

@@ -183,6 +183,11 @@ impl Attacks {
     }
 }
 
+/// Cores that were kept busy for a phase.
+fn cores(processor: Duration, phase: Phase) -> f64 {
+    processor.as_secs_f64() / phase.seconds.max(f64::MIN_POSITIVE)
+}
+
 /// What an honest load has done.
 enum Load {
     Replicas(Box<Counting>),
@@ -242,7 +247,10 @@ impl<'a> Scene<'a> {
 
     fn play(mut self, phases: Phases, row: &mut AttackRow) -> Result<(), AttackError> {
         self.interval();
+        let used = self.attacker_processor();
         row.before = self.watch(phases.before, false)?;
+        // What a replica takes before it lies is honest work. A flood's process only waits.
+        let idle = cores(self.attacker_processor().saturating_sub(used), row.before);
         if let Some(attacker) = &mut self.attacker {
             let gone = |source| AttackError::Io { what: "the flood's process is gone", source };
             attacker.tell("begin").map_err(gone)?;
@@ -262,7 +270,7 @@ impl<'a> Scene<'a> {
         honest.iter().for_each(tokio::task::JoinHandle::abort);
         row.during = during?;
         let used = self.attacker_processor().saturating_sub(used);
-        row.attacker_cores = used.as_secs_f64() / row.during.seconds.max(f64::MIN_POSITIVE);
+        row.attacker_cores = (cores(used, row.during) - idle).max(0.0);
         row.did = self.end_of_flood();
         row.after = self.watch(phases.after, false)?;
         self.judge_honest(row);
@@ -345,10 +353,13 @@ impl<'a> Scene<'a> {
         held.max().unwrap_or(0)
     }
 
-    /// Processor time of a client's flood so far.
-    fn attacker_processor(&self) -> Duration {
-        let usage = self.attacker.as_ref().and_then(|attacker| Usage::of(attacker.id()));
-        usage.map_or(Duration::ZERO, |usage| usage.processor)
+    /// Processor time of a client's flood, or of the replica that floods, so far.
+    fn attacker_processor(&mut self) -> Duration {
+        let process = match self.flood.by {
+            By::Peer(_) => self.cluster.process(LIAR).map(|process| process.id()),
+            By::Client(_) => self.attacker.as_ref().map(Process::id),
+        };
+        process.and_then(Usage::of).map_or(Duration::ZERO, |usage| usage.processor)
     }
 
     /// Ends the flood. How much it did.
