@@ -19,6 +19,7 @@ pub mod decide;
 mod desk;
 mod doorbell;
 mod events;
+mod giving_way;
 mod inbox;
 mod lines;
 mod links;
@@ -267,22 +268,6 @@ fn spawn<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
-}
-
-/// Less of a busy processor than other threads have, by a factor of about nine.
-const LOWER_BY: i32 = 10;
-
-/// A thread for what strangers ask for: where the processor is busy it gives way to the thread that
-/// decides.
-fn spawn_low<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
-    spawn(name, move || {
-        // Of this thread alone, on Linux. Where it is refused, the thread is merely not less.
-        let _ = rustix::process::nice(LOWER_BY);
-        run()
-    })
 }
 
 impl Running {

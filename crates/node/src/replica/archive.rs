@@ -2,8 +2,8 @@
 //! and checkpoints.
 //!
 //! One thread serves the peers, so that one that catches up takes no time of the deciding one; what
-//! a peer asks for again is [paced](pace). Another one, of a low priority, serves the executors
-//! ([`Puller`]).
+//! a peer asks for again is [paced](pace). Another one, which gives way to all others, serves the
+//! executors ([`Puller`]).
 
 mod pace;
 mod pull;

@@ -126,7 +126,7 @@ impl<T: Types> Proofs<T> {
             shown: None,
             wished: None,
             jobs: Some(jobs),
-            thread: Some(super::spawn_low("proofs", run)?),
+            thread: Some(super::giving_way::spawn_low("proofs", run)?),
             voice,
         })
     }

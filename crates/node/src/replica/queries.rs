@@ -130,7 +130,7 @@ impl Queries {
             Voice { application, listener: Arc::clone(listener), metrics: Arc::clone(metrics) };
         let (desk, speaks) = (Arc::clone(&shared), voice.clone());
         let run = outside.guard("queries", move || answer_all(&desk, &speaks));
-        let thread = Some(super::spawn_low("queries", run)?);
+        let thread = Some(super::giving_way::spawn_low("queries", run)?);
         Ok(Self { shared, asked: Vec::new(), thread, voice })
     }
 

@@ -25,6 +25,7 @@ use super::decide::{Decider, Reach, Turns};
 use super::desk::Desk;
 use super::doorbell::Doorbell;
 use super::events::OtherRoot;
+use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
 use super::links::{Keys, Links};
 use super::metrics::{Metrics, StageClock};
@@ -39,7 +40,7 @@ use super::spread::Spread;
 use super::standing::Standings;
 use super::verifier::Verifier;
 use super::watch::Watched;
-use super::{Running, Setup, StartError, spawn, spawn_low};
+use super::{Running, Setup, StartError, spawn};
 use crate::descriptors::Shares;
 use crate::family::{Attacked, Build, Job};
 

@@ -1,4 +1,4 @@
-//! Decided blocks for executors, read by a thread of a low priority: anybody may ask.
+//! Decided blocks for executors, read by a thread that gives way to all others: anybody may ask.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
