@@ -130,10 +130,7 @@ impl Desk {
 
     /// One poll, in which everybody prefers `tip`, or a block that nobody here has.
     fn poll(&mut self, tip: Option<Place>) {
-        while self.asked.is_empty() {
-            self.now = self.replica.deadline().unwrap().max(self.now);
-            self.step(Input::Timeout);
-        }
+        self.due();
         let tip = tip.unwrap_or(Place { height: Height(1), block: Digest([0xee; 32]) });
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
@@ -143,12 +140,18 @@ impl Desk {
         }
     }
 
-    /// One poll, with the answer of each peer.
-    fn answers(&mut self, answers: &[(u16, Place)]) {
+    /// Who is asked in the next poll, which has begun.
+    fn due(&mut self) -> Vec<ReplicaId> {
         while self.asked.is_empty() {
             self.now = self.replica.deadline().unwrap().max(self.now);
             self.step(Input::Timeout);
         }
+        self.asked.iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// One poll, with the answer of each peer.
+    fn answers(&mut self, answers: &[(u16, Place)]) {
+        self.due();
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
             let (_, tip) = *answers.iter().find(|(of, _)| *of == peer.0).unwrap();
@@ -277,6 +280,38 @@ fn answers_with_unknown_blocks_break_no_tie() {
         desk.answers(&[(1, Place::of(&other)), (2, far), (3, far)]);
         assert_eq!(desk.prefers().block, mine.id());
     }
+}
+
+/// Where samples are smaller than the committee, more than half of the sample turns a replica. Two
+/// children that are even do not: answers are missing, and nearly all may prefer one of the two.
+/// Where more than half is against the preference, and for several others, a coin turns it.
+#[test]
+fn it_takes_more_than_half_of_a_sample_to_change_the_preference() {
+    let turns = |seats: &[(usize, usize)]| {
+        let mut desk = Desk::new(40);
+        let mut blocks: Vec<_> = (1..4).map(|proposer| child(&desk.genesis, proposer)).collect();
+        // Among equals the lowest name is best: another one is preferred here.
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.id()));
+        for block in &blocks {
+            desk.hear(block.proposer.0, Message::Push(Arc::clone(block))).unwrap();
+        }
+        let far = Place { height: Height(9), block: Digest([0xee; 32]) };
+        (0..64).any(|_| {
+            let named = seats.iter().flat_map(|(of, count)| vec![Place::of(&blocks[*of]); *count]);
+            let tips = named.chain([far; 20]);
+            let answers: Vec<_> =
+                desk.due().into_iter().zip(tips).map(|(peer, tip)| (peer.0, tip)).collect();
+            desk.answers(&answers);
+            desk.prefers().block != blocks[0].id()
+        })
+    };
+    assert!(!turns(&[(1, 8), (0, 7)]));
+    assert!(!turns(&[(1, 10), (0, 10)]));
+    assert!(turns(&[(0, 9), (1, 11)]));
+    // A third child makes no difference, unless more than half is against the preference.
+    assert!(!turns(&[(2, 1), (1, 8), (0, 7)]));
+    assert!(!turns(&[(2, 5), (1, 5), (0, 10)]));
+    assert!(turns(&[(2, 5), (1, 10), (0, 5)]));
 }
 
 /// A peer named a block that lost, and has forgotten it: it is not asked for without end.
