@@ -32,13 +32,14 @@
 //!
 //! # Getting what is missing
 //! Who lacks a block that a peer names fetches it from those who named it, by its hash. One that
-//! does not come in a minute has lost: it is given up until a peer names it anew. Fetched blocks
-//! are candidates like others, and polls decide. Every
-//! [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of their state;
-//! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry
-//! stable checkpoints, and who is far behind accepts what is below one. A snapshot is believed by
-//! the same f + 1. That is no certificate: a quorum did not accept it, and it convinces of as much
-//! as one correct replica does.
+//! does not come in a minute has lost: it is given up until a peer names it anew. What a peer sends
+//! is kept apart from what others send, until it leads to a tip that is named: block after block of
+//! a chain without end is in nobody's way. Fetched blocks are candidates like others, and polls
+//! decide. Every [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of
+//! their state; f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**.
+//! Blocks carry stable checkpoints, and who is far behind accepts what is below one. A snapshot is
+//! believed by the same f + 1. That is no certificate: a quorum did not accept it, and it convinces
+//! of as much as one correct replica does.
 //!
 //! # Deviations
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
