@@ -277,7 +277,7 @@ impl Watch {
                 }
                 brought.certificates = certificates_of(message);
             }
-            Input::Fetched(block) => {
+            Input::Fetched { block, .. } => {
                 brought.blocks.push(block.header().clone());
                 brought.fetched = Some(block.justify.clone());
             }

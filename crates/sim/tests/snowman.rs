@@ -3,7 +3,7 @@
 use quorate_core::ReplicaId;
 use quorate_core::protocols::protocol::Protocol as _;
 use quorate_core::replica::message::PeerMessage;
-use quorate_sim::campaign::{Campaign, Progress};
+use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::Snowmans;
 use quorate_sim::network::Fate;
 use quorate_sim::swarm::Plan;
@@ -27,6 +27,14 @@ fn storms_pass() {
     let report = campaign.run::<Snowmans>(&Progress::default());
     assert_eq!(report.violations, []);
     assert!(report.tally.commits > 400, "{:?}", report.tally);
+}
+
+/// Ten replicas poll five others each, and one of the ten runs twice. Two blocks that were even in
+/// a sample that lacked answers turned replicas to the one that most did not prefer.
+#[test]
+fn a_storm_with_a_tie_that_lacks_answers_passes() {
+    let (outcome, _) = campaign::run::<Snowmans>(7453, &Plan::default(), Trace::default());
+    assert_eq!(outcome.err(), None);
 }
 
 /// The first replica that names what another one lacks does not send it. Those who name it later

@@ -348,7 +348,12 @@ pub enum Input<T: Types> {
         message: Verified<T::Message>,
     },
     /// A block that was fetched, with its justify checked and its payload at hand.
-    Fetched(Verified<BlockOf<T>>),
+    Fetched {
+        /// Who sent it, known by its channel.
+        from: ReplicaId,
+        /// The block.
+        block: Verified<BlockOf<T>>,
+    },
     /// The verdicts on an [`Output::Verify`].
     Checked {
         /// Which one.

@@ -205,7 +205,7 @@ impl Protocol for Sequencer {
             Input::Message { from, message } => {
                 self.on_message(from, message.into_inner(), &mut fx);
             }
-            Input::Fetched(block) => {
+            Input::Fetched { block, .. } => {
                 let block = block.into_inner();
                 if self.commit(&block, &mut fx) {
                     fx.record(Record::Block(block));

@@ -202,7 +202,9 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// alone until the last one's time is up.
     pub fn answered(&mut self, peer: ReplicaId, reached: Option<Height>) {
         let Some(want) = &mut self.want else { return };
-        if let Some(height) = reached.filter(|height| *height > want.reached) {
+        // What others send late may be of another chain than that of the tip.
+        let counts = want.turn == Some(peer) || want.holders.contains(&peer);
+        if let Some(height) = reached.filter(|height| counts && *height > want.reached) {
             (want.reached, want.fruitless, want.deadline) = (height, 0, None);
             return;
         }

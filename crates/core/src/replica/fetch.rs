@@ -104,7 +104,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let (id, height) = (block.id(), block.height());
             if !self.protocol.knows(&id) {
                 self.hold(&block, frames);
-                self.consult(now, protocol::Input::Fetched(block), fx);
+                self.consult(now, protocol::Input::Fetched { from, block }, fx);
                 self.let_go(&id);
             }
             if self.protocol.knows(&id) {

@@ -1,6 +1,7 @@
 //! What happens to frames between their arrival and their answers: mempool, session table,
 //! execution. The expectations are computed by models that share no code with the crate.
 
+mod asking;
 mod executing;
 mod fixtures;
 mod kept;

@@ -1,5 +1,7 @@
 //! Snowman's rules, poll by poll, and what a peer may say to a replica.
 
+mod fetching;
+
 use std::sync::Arc;
 
 use quorate_core::base::crypto::Signature;
@@ -122,18 +124,15 @@ impl Desk {
         Ok(())
     }
 
-    /// A peer had this block when it was asked for what is missing.
-    fn fetch(&mut self, block: &BlockOf<Types>) {
+    /// A peer sends this block when it is asked for what is missing.
+    fn fetch(&mut self, from: u16, block: &BlockOf<Types>) {
         let block = self.replica.claim_block(Arc::clone(block)).unwrap().settle(&[]).unwrap();
-        self.step(Input::Fetched(block));
+        self.step(Input::Fetched { from: ReplicaId(from), block });
     }
 
     /// One poll, in which everybody prefers `tip`, or a block that nobody here has.
     fn poll(&mut self, tip: Option<Place>) {
-        while self.asked.is_empty() {
-            self.now = self.replica.deadline().unwrap().max(self.now);
-            self.step(Input::Timeout);
-        }
+        self.due();
         let tip = tip.unwrap_or(Place { height: Height(1), block: Digest([0xee; 32]) });
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
@@ -143,12 +142,18 @@ impl Desk {
         }
     }
 
-    /// One poll, with the answer of each peer.
-    fn answers(&mut self, answers: &[(u16, Place)]) {
+    /// Who is asked in the next poll, which has begun.
+    fn due(&mut self) -> Vec<ReplicaId> {
         while self.asked.is_empty() {
             self.now = self.replica.deadline().unwrap().max(self.now);
             self.step(Input::Timeout);
         }
+        self.asked.iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// One poll, with the answer of each peer.
+    fn answers(&mut self, answers: &[(u16, Place)]) {
+        self.due();
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
             let (_, tip) = *answers.iter().find(|(of, _)| *of == peer.0).unwrap();
@@ -279,64 +284,36 @@ fn answers_with_unknown_blocks_break_no_tie() {
     }
 }
 
-/// A peer named a block that lost, and has forgotten it: it is not asked for without end.
+/// Where samples are smaller than the committee, more than half of the sample turns a replica. Two
+/// children that are even do not: answers are missing, and nearly all may prefer one of the two.
+/// Where more than half is against the preference, and for several others, a coin turns it.
 #[test]
-fn a_block_that_does_not_come_is_given_up_until_it_is_named_anew() {
-    let mut desk = Desk::new(4);
-    let tip = Place { height: Height(3), block: Digest([0xee; 32]) };
-    let message = Message::Accepted { tip, stable: Height(0) };
-    for _ in 0..2 {
-        desk.hear(2, message.clone()).unwrap();
-        let missing = desk.replica.missing().expect("a block to fetch");
-        assert_eq!((missing.block, missing.holders), (tip.block, vec![ReplicaId(2)]));
-        desk.now = desk.now.after(Duration::from_secs(59));
-        desk.step(Input::Timeout);
-        assert!(desk.replica.missing().is_some());
-        desk.now = desk.replica.deadline().unwrap();
-        desk.step(Input::Timeout);
-        assert_eq!((desk.replica.missing(), desk.replica.deadline()), (None, None));
-    }
-}
-
-/// A replica that is behind has fetched blocks of a chain that lost meanwhile. The chain that won
-/// leaves it at one of these: the replica fetches the rest from there.
-#[test]
-fn a_chain_that_forks_from_fetched_blocks_is_fetched() {
-    for shared in 0..3 {
-        let mut desk = Desk::new(4);
-        let mut blocks = vec![Arc::clone(&desk.genesis)];
-        let extend = |blocks: &mut Vec<BlockOf<Types>>, proposer| {
-            blocks.push(child(blocks.last().unwrap(), proposer));
-        };
-        (0..shared).for_each(|_| extend(&mut blocks, 1));
-        let (mut lost, mut won) = (blocks.clone(), blocks);
-        (0..2).for_each(|_| extend(&mut lost, 2));
-        (0..2).for_each(|_| extend(&mut won, 3));
-        // The peer that names the first chain has turned before the tip has come.
-        let tip = Place { height: Height(9), block: Digest([0xee; 32]) };
-        desk.hear(2, Message::Accepted { tip, stable: Height(0) }).unwrap();
-        lost.iter().skip(1).for_each(|block| desk.fetch(block));
-        let tip = Place::of(won.last().unwrap());
-        for peer in 1..4 {
-            desk.hear(peer, Message::Accepted { tip, stable: Height(0) }).unwrap();
+fn it_takes_more_than_half_of_a_sample_to_change_the_preference() {
+    let turns = |seats: &[(usize, usize)]| {
+        let mut desk = Desk::new(40);
+        let mut blocks: Vec<_> = (1..4).map(|proposer| child(&desk.genesis, proposer)).collect();
+        // Among equals the lowest name is best: another one is preferred here.
+        blocks.sort_by_key(|block| std::cmp::Reverse(block.id()));
+        for block in &blocks {
+            desk.hear(block.proposer.0, Message::Push(Arc::clone(block))).unwrap();
         }
-        // For as long as the first chain may grow, nothing takes its place.
-        won.iter().skip(1).for_each(|block| desk.fetch(block));
-        assert_eq!(desk.replica.missing().map(|missing| missing.block), Some(tip.block));
-        assert!(desk.replica.holds(&lost.last().unwrap().id()), "{shared}");
-        desk.now = desk.now.after(Duration::from_secs(1));
-        won.iter().skip(1).for_each(|block| desk.fetch(block));
-        assert_eq!(desk.replica.missing(), None, "{shared}");
-        assert!(!desk.replica.holds(&lost.last().unwrap().id()), "{shared}");
-        for _ in 0..3 * BETA {
-            if desk.committed.len() < won.len() - 1 {
-                desk.poll(Some(tip));
-            }
-        }
-        let accepted: Vec<_> = desk.committed.iter().map(|block| block.id()).collect();
-        let expected: Vec<_> = won.iter().skip(1).map(|block| block.id()).collect();
-        assert_eq!(accepted, expected, "{shared}");
-    }
+        let far = Place { height: Height(9), block: Digest([0xee; 32]) };
+        (0..64).any(|_| {
+            let named = seats.iter().flat_map(|(of, count)| vec![Place::of(&blocks[*of]); *count]);
+            let tips = named.chain([far; 20]);
+            let answers: Vec<_> =
+                desk.due().into_iter().zip(tips).map(|(peer, tip)| (peer.0, tip)).collect();
+            desk.answers(&answers);
+            desk.prefers().block != blocks[0].id()
+        })
+    };
+    assert!(!turns(&[(1, 8), (0, 7)]));
+    assert!(!turns(&[(1, 10), (0, 10)]));
+    assert!(turns(&[(0, 9), (1, 11)]));
+    // A third child makes no difference, unless more than half is against the preference.
+    assert!(!turns(&[(2, 1), (1, 8), (0, 7)]));
+    assert!(!turns(&[(2, 5), (1, 5), (0, 10)]));
+    assert!(turns(&[(2, 5), (1, 10), (0, 5)]));
 }
 
 #[test]

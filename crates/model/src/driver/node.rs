@@ -107,7 +107,7 @@ impl Node {
             let Some(block) = self.protocol.claim_block(block).ok().and_then(checked) else {
                 return;
             };
-            self.feed(now, Input::Fetched(block));
+            self.feed(now, Input::Fetched { from: LIAR, block });
         }
     }
 

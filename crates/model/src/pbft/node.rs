@@ -93,7 +93,7 @@ impl Node {
         }
         let block = self.protocol.claim_block(Arc::clone(block)).ok().and_then(checked);
         if let Some(block) = block {
-            self.feed(now, Input::Fetched(block));
+            self.feed(now, Input::Fetched { from: LIAR, block });
         }
     }
 

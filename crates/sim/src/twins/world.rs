@@ -293,7 +293,8 @@ impl<'a, O: Observer> World<'a, O> {
                     let Ok(claim) = self.slots[to].core.claim_block(block) else { continue };
                     let verdicts = self.plan.signatures.verify(&self.known, claim.checks());
                     if let Some(block) = claim.settle(&verdicts) {
-                        self.turn(to, Input::Fetched(block));
+                        let from = self.slots[from].id;
+                        self.turn(to, Input::Fetched { from, block });
                     }
                 }
             }

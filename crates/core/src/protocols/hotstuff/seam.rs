@@ -50,7 +50,9 @@ impl Protocol for HotStuff {
                     self.on_certificates(now, from, block.justify.clone(), tc, &mut fx);
                 }
             }
-            Input::Fetched(block) => self.on_fetched(now, &block.into_inner(), ledger, &mut fx),
+            Input::Fetched { block, .. } => {
+                self.on_fetched(now, &block.into_inner(), ledger, &mut fx);
+            }
             Input::Checked { ask, verdicts } => self.on_checked(now, ask, &verdicts, &mut fx),
             Input::Combined { ask, signature } => self.on_combined(now, ask, signature, &mut fx),
             Input::Signed { statement, signature } => {

@@ -125,7 +125,7 @@ impl Protocol for Pbft {
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), &mut fx);
             }
-            Input::Fetched(block) => self.on_fetched(block.into_inner()),
+            Input::Fetched { block, .. } => self.on_fetched(block.into_inner()),
             Input::Signed { statement, signature } => {
                 self.on_signed(now, &statement, signature, &mut fx);
             }

@@ -10,10 +10,11 @@
 //! # A poll
 //! While there is anything above the accepted block, a replica asks samples of k which chain they
 //! prefer ([`parameters`](super::parameters)), several at once. An answer names a tip, and counts
-//! for all of its ancestors. α seats for a child prefer it; β polls in a row accept it, and reject
-//! its siblings. Polls count in the order in which they began, and one ends as soon as the lowest
-//! choice is certain: what it leaves open above that one counts as unsuccessful. One that cannot
-//! succeed waits until α seats have named known blocks: it may have a tie to break (below).
+//! for all of its ancestors. More than half of the sample for a child turns a replica to it (α₁ of
+//! Snowflake+). β polls in a row with α seats for a child accept it (α₂), and reject its siblings.
+//! Polls count in the order in which they began, and one ends as soon as the lowest choice is
+//! certain: what it leaves open above that one counts as unsuccessful. One that cannot succeed
+//! waits until α seats have named known blocks, and for all answers that may turn the replica.
 //!
 //! # Who proposes
 //! After Snowman++, the replicas take turns in an order drawn from the block to be extended: the
@@ -31,13 +32,14 @@
 //!
 //! # Getting what is missing
 //! Who lacks a block that a peer names fetches it from those who named it, by its hash. One that
-//! does not come in a minute has lost: it is given up until a peer names it anew. Fetched blocks
-//! are candidates like others, and polls decide. Every
-//! [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of their state;
-//! f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**. Blocks carry
-//! stable checkpoints, and who is far behind accepts what is below one. A snapshot is believed by
-//! the same f + 1. That is no certificate: a quorum did not accept it, and it convinces of as much
-//! as one correct replica does.
+//! does not come in a minute has lost: it is given up until a peer names it anew. What a peer sends
+//! is kept apart from what others send, until it leads to a tip that is named: block after block of
+//! a chain without end is in nobody's way. Fetched blocks are candidates like others, and polls
+//! decide. Every [`checkpoint_every`](Settings::checkpoint_every) blocks replicas sign the root of
+//! their state; f + 1 equal ones make it *stable*: **one of them is correct, and accepted it**.
+//! Blocks carry stable checkpoints, and who is far behind accepts what is below one. A snapshot is
+//! believed by the same f + 1. That is no certificate: a quorum did not accept it, and it convinces
+//! of as much as one correct replica does.
 //!
 //! # Deviations
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
@@ -46,8 +48,12 @@
 //!   coin, what has most seats, the lowest name among equals. Where q replicas prefer a block and
 //!   none lies, at most f seats are against it and f + 1 for it in any such poll, so none of them
 //!   turns.
-//! - In larger committees the same rule applies where no child has half of the sample: many
-//!   proposers at once, as after a partition. Between two, Snowflake's own rule holds.
+//! - In larger committees α₁ is more than half of k, as in the paper; AvalancheGo takes 15 of 20.
+//!   Both decide bit by bit of the blocks' names. Here all children of a block are one choice, so
+//!   the same coin is tossed where more than half of the sample prefers siblings of the own
+//!   preference, and none of these has more than half: many proposed at once, as after a partition.
+//!   With fewer against its preference nobody turns. Two children may be even in a sample only
+//!   because answers are missing, while nearly all prefer one of them.
 //! - **Proposals are not signed.** Who made a block is known to those who have it from its
 //!   proposer; they take one of its children of each block. What others fetch is bounded by who
 //!   named it.

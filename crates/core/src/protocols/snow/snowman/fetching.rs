@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::wanted::MOST;
 use super::words::{Place, Types};
 use super::{Fx, MAX_DEPTH, Snowman};
 use crate::base::types::{Height, ReplicaId, Time};
@@ -23,26 +22,15 @@ impl Snowman {
         found.map(|block| block.height()).or_else(|| self.accepted.height_of(id))
     }
 
-    /// Takes in a fetched block, if its parent was fetched or is in the tree. Fetched blocks above
-    /// its parent are of another chain: it replaces them once that chain has stopped growing.
-    /// Answers may have blocks beside the chain, and a chain may lose before all of it has come.
-    pub(super) fn on_fetched(&mut self, now: Time, block: BlockOf<Types>) {
-        let (id, parent) = (block.id(), block.parent());
-        if self.place_of(&id).is_some() || block.height() <= self.accepted.head().height() {
+    /// Takes in a fetched block, if its parent was fetched or is in the tree.
+    pub(super) fn on_fetched(&mut self, now: Time, from: ReplicaId, block: BlockOf<Types>) {
+        let is_late = block.height() <= self.accepted.head().height();
+        if is_late || self.place_of(&block.id()).is_some() {
             return;
         }
         self.fetching.progressed(now);
-        let fetched = &self.fetching.fetched;
-        let kept = match fetched.iter().rposition(|below| below.id() == parent) {
-            Some(at) => at + 1,
-            None if self.tree.reaches(&parent) => 0,
-            None => return,
-        };
-        let is_next = kept == fetched.len();
-        if kept < MOST && (is_next || !self.fetching.is_growing(now)) {
-            self.fetching.fetched.truncate(kept);
-            self.fetching.grow(now, block);
-        }
+        let is_rooted = self.tree.reaches(&block.parent());
+        self.fetching.grow(now, from, block, is_rooted);
     }
 
     /// Takes fetched blocks into the tree: the way to a tip that a peer names, as far as it is not
@@ -50,20 +38,9 @@ impl Snowman {
     pub(super) fn believe(&mut self, fx: &mut Fx) {
         loop {
             let stable = self.checkpoints.stable().map(|stable| stable.checkpoint.block);
-            let said = self.fetching.fetched.iter().filter_map(|block| block.stable.as_ref());
-            let proven: Vec<_> = said.map(|it| it.checkpoint.block).chain(stable).collect();
-            let is_proven = |block: &BlockOf<Types>| proven.contains(&block.id());
-            let fetched = &self.fetching.fetched;
-            let last_proven = fetched.iter().rposition(is_proven);
+            let proven: Vec<_> = self.fetching.said().chain(stable).collect();
             let highest = self.accepted.head().height().plus(MAX_DEPTH);
-            let lacking = self.fetching.lacking();
-            let is_led_to = fetched.iter().any(|block| lacking.contains_key(&block.id()));
-            let candidates = match is_led_to || fetched.len() >= MOST {
-                true => fetched.iter().take_while(|block| block.height() <= highest).count(),
-                false => 0,
-            };
-            let believed = candidates.max(last_proven.map_or(0, |last| last + 1));
-            let blocks: Vec<_> = self.fetching.fetched.drain(..believed).collect();
+            let blocks = self.fetching.believed(&proven, highest);
             for block in &blocks {
                 // Those below a stable checkpoint are not many more than fit the tree.
                 self.take(block, fx);
@@ -101,10 +78,6 @@ impl Snowman {
         self.fetching.names(now, from, Some(Place::of(block)), taken);
         if taken {
             self.fetching.arrived(&id);
-            let held = self.fetching.fetched.first().is_some_and(|first| first.id() == id);
-            if held {
-                self.fetching.fetched.remove(0);
-            }
         }
     }
 

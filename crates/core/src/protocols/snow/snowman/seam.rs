@@ -102,7 +102,7 @@ impl Protocol for Snowman {
             Input::Message { from, message } => {
                 self.on_message(now, from, message.into_inner(), &mut fx);
             }
-            Input::Fetched(block) => self.on_fetched(now, block.into_inner()),
+            Input::Fetched { from, block } => self.on_fetched(now, from, block.into_inner()),
             Input::Signed { statement, signature } => {
                 self.on_signed(&statement, signature, &mut fx);
             }
@@ -147,7 +147,7 @@ impl Protocol for Snowman {
     }
 
     fn uncommitted(&self) -> usize {
-        self.tree.len() + self.fetching.fetched.len()
+        self.tree.len() + self.fetching.len()
     }
 
     fn holds(&self, block: &BlockId) -> bool {

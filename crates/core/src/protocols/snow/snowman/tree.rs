@@ -35,6 +35,13 @@ impl Choice {
         let Colour(colour) = self.flake.colour()?;
         *self.children.get(usize::from(colour))?
     }
+
+    /// The seats for siblings of what is preferred.
+    fn against(&self, tally: &BTreeMap<BlockId, u32>) -> u32 {
+        let preferred = self.preferred();
+        let others = self.children.iter().flatten().filter(|child| Some(**child) != preferred);
+        others.filter_map(|child| tally.get(child)).sum()
+    }
 }
 
 /// The blocks above the accepted one.
@@ -193,14 +200,23 @@ impl Tree {
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
-    /// wait are not needed; or they are too few, and enough have named known blocks to
-    /// [break a tie](Self::breaks_tie). What it then leaves open higher up counts as unsuccessful.
+    /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica,
+    /// and enough have named known blocks to [break a tie](Self::breaks_tie). What it then leaves
+    /// open higher up counts as unsuccessful.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
-        let best = self.best(choice, &self.tally(answers.votes)).map_or(0, |best| best.seats);
-        let quorum = self.parameters.quorum;
+        let (tally, quorum) = (self.tally(answers.votes), self.parameters.quorum);
+        let best = self.best(choice, &tally).map_or(0, |best| best.seats);
+        let most_against = choice.against(&tally) + answers.waiting;
+        let may_turn = self.is_majority(most_against) && !self.is_majority(best);
         let is_lost = best + answers.waiting < quorum && answers.named() >= quorum;
-        answers.waiting == 0 || best >= quorum || is_lost
+        answers.waiting == 0 || best >= quorum || is_lost && !may_turn
+    }
+
+    /// α₁ of Snowflake+: more than half of the sample turns a replica. Among everybody nothing
+    /// below α does so by itself.
+    fn is_majority(&self, seats: u32) -> bool {
+        !self.asks_all && 2 * seats > self.parameters.sample
     }
 
     /// A poll has ended. Says whether it was successful for the lowest choice.
@@ -216,8 +232,8 @@ impl Tree {
             };
             let best = self.best(choice, &tally);
             let outcome = match best {
-                Some(best) if best.seats >= quorum => Some(best),
-                Some(best) if self.breaks_tie(choice, best, answers) => {
+                Some(best) if best.seats >= quorum || self.is_majority(best.seats) => Some(best),
+                Some(best) if self.breaks_tie(choice, best, answers, &tally) => {
                     (random.below(2) == 0).then_some(best)
                 }
                 _ => None,
@@ -230,13 +246,21 @@ impl Tree {
         successful
     }
 
-    /// Whether an unsuccessful poll may change the preference: enough have named blocks that are
-    /// known here, and no child has most of the sample. Among everybody the own preference is one
-    /// of the seats.
-    fn breaks_tie(&self, choice: &Choice, best: Outcome, answers: Answers<'_>) -> bool {
-        let Parameters { sample, quorum, .. } = self.parameters;
-        let may_be_split = self.asks_all || 2 * best.seats <= sample;
-        answers.named() >= quorum && may_be_split && choice.flake.colour() != Some(best.colour)
+    /// Whether a coin decides if the best child is preferred from now on, though it has too few
+    /// seats by itself: more than half of the sample prefers siblings of the own preference. Among
+    /// everybody, where that is one of the seats, it takes enough that named known blocks.
+    fn breaks_tie(
+        &self,
+        choice: &Choice,
+        best: Outcome,
+        answers: Answers<'_>,
+        tally: &BTreeMap<BlockId, u32>,
+    ) -> bool {
+        let is_split = match self.asks_all {
+            true => answers.named() >= self.parameters.quorum,
+            false => self.is_majority(choice.against(tally)),
+        };
+        is_split && choice.flake.colour() != Some(best.colour)
     }
 
     /// The child of the root that is decided.

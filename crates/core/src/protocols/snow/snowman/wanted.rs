@@ -5,17 +5,34 @@ use std::collections::BTreeMap;
 use super::accepted::Accepted;
 use super::words::{Place, Types};
 use crate::base::per_peer::PerPeer;
-use crate::base::types::{Duration, ReplicaId, Time};
+use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::{BlockOf, Missing};
 
 /// So many fetched blocks wait for a reason to be believed, at most.
-pub(super) const MOST: usize = 512;
+const MOST: usize = 512;
 /// How long one block is wanted before another gets its turn.
 const TURN: Duration = Duration::from_secs(1);
 /// How long blocks are wanted that do not come and that nobody names anew: they lost, and those who
 /// named them have forgotten them.
 const HOPE: Duration = Duration::from_secs(60);
+
+/// What a peer sent, and is not believed yet.
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    /// Each the parent of the next, the first on a block of the tree or the accepted one.
+    blocks: Vec<BlockOf<Types>>,
+    /// When it grew last.
+    grew: Time,
+}
+
+impl Chain {
+    /// The blocks up to this one, if it is here.
+    fn up_to(&self, id: &BlockId) -> Option<&[BlockOf<Types>]> {
+        let at = self.blocks.iter().rposition(|block| block.id() == *id)?;
+        self.blocks.get(..=at)
+    }
+}
 
 /// What peers name, and what was fetched.
 #[derive(Clone, Debug)]
@@ -24,10 +41,9 @@ pub(super) struct Fetching {
     named: PerPeer<Option<Place>>,
     /// The block to fetch, and since when.
     wanted: Option<(BlockId, Time)>,
-    /// Fetched: each the parent of the next, the first on a block of the tree or the accepted one.
-    pub fetched: Vec<BlockOf<Types>>,
-    /// When it grew last.
-    grew: Time,
+    /// By peer: what it sent. A liar that sends block after block of a chain without end is in the
+    /// way of nobody else.
+    chains: PerPeer<Chain>,
     /// By peer: whether what it named last is here.
     is_here: PerPeer<bool>,
     /// When a peer last named a block that is not here, or one came.
@@ -38,7 +54,8 @@ impl Fetching {
     /// Nobody has named anything.
     pub fn new(replicas: usize) -> Self {
         let (named, is_here) = (PerPeer::new(replicas), PerPeer::new(replicas));
-        Self { named, wanted: None, fetched: Vec::new(), grew: Time(0), is_here, news: Time(0) }
+        let chains = PerPeer::new(replicas);
+        Self { named, wanted: None, chains, is_here, news: Time(0) }
     }
 
     /// A peer names a tip, which is here or not.
@@ -91,15 +108,60 @@ impl Fetching {
         self.wanted = others.last().map(|block| (*block, now));
     }
 
-    /// The next block of the fetched chain.
-    pub fn grow(&mut self, now: Time, block: BlockOf<Types>) {
-        self.fetched.push(block);
-        self.grew = now;
+    /// A peer sends a block that is not here. Its parent is in the tree (`is_rooted`), or in what
+    /// the peer sent, or in what another one did: nobody sends blocks that are here. What the peer
+    /// sent of another chain is replaced once that has stopped growing: answers may have blocks
+    /// beside the chain, and a chain may lose before all of it has come.
+    pub fn grow(&mut self, now: Time, from: ReplicaId, block: BlockOf<Types>, is_rooted: bool) {
+        let parent = block.parent();
+        let Some(own) = self.chains.get(from) else { return };
+        let mut others = self.chains.iter().filter_map(|chain| chain.up_to(&parent));
+        let found = own.up_to(&parent).or_else(|| others.next());
+        let Some(below) = found.or(is_rooted.then_some(&[])) else { return };
+        let is_kept = own.blocks.last().is_none_or(|last| below.contains(last));
+        if !is_kept && now.since(own.grew) < TURN {
+            return;
+        }
+        let blocks = below.iter().cloned().chain([block]).collect();
+        if let Some(own) = self.chains.get_mut(from) {
+            *own = Chain { blocks, grew: now };
+        }
     }
 
-    /// Whether more of the fetched chain may be on its way.
-    pub fn is_growing(&self, now: Time) -> bool {
-        !self.fetched.is_empty() && now.since(self.grew) < TURN
+    /// Takes out of the chains what is to go into the tree: what leads to a tip that a peer names,
+    /// up to the height `highest`, and what leads to a block that is proven. Where there are too
+    /// many, the longest chain's lowest, too; and if none of that is low enough, it is forgotten.
+    pub fn believed(&mut self, proven: &[BlockId], highest: Height) -> Vec<BlockOf<Types>> {
+        let lacking = self.lacking();
+        let longest = self.chains.iter().map(|chain| chain.blocks.len()).max();
+        let is_crowded = self.len() > MOST;
+        let mut believed = Vec::new();
+        for Chain { blocks, .. } in &mut self.chains {
+            let is_too_long = is_crowded && Some(blocks.len()) == longest;
+            let is_led_to = blocks.iter().any(|block| lacking.contains_key(&block.id()));
+            let candidates = match is_led_to || is_too_long {
+                true => blocks.iter().take_while(|block| block.height() <= highest).count(),
+                false => 0,
+            };
+            let last_proven = blocks.iter().rposition(|block| proven.contains(&block.id()));
+            let count = candidates.max(last_proven.map_or(0, |last| last + 1));
+            believed.extend(blocks.drain(..count));
+            if is_too_long && count == 0 {
+                blocks.clear();
+            }
+        }
+        believed
+    }
+
+    /// The checkpoints that fetched blocks carry are of these blocks.
+    pub fn said(&self) -> impl Iterator<Item = BlockId> {
+        let blocks = self.chains.iter().flat_map(|chain| &chain.blocks);
+        blocks.filter_map(|block| block.stable.as_ref().map(|stable| stable.checkpoint.block))
+    }
+
+    /// How many fetched blocks wait, counted for each who sent them.
+    pub fn len(&self) -> usize {
+        self.chains.iter().map(|chain| chain.blocks.len()).sum()
     }
 
     /// A block came, or a state that has it.
@@ -119,13 +181,18 @@ impl Fetching {
         Some(Missing { block, holders })
     }
 
-    /// What is here now that peers named.
+    /// A block is here now: peers named it, or it is the first of what they sent.
     pub fn arrived(&mut self, id: &BlockId) {
         for (peer, place) in self.named.of_each() {
             if place.is_some_and(|place| place.block == *id)
                 && let Some(is_here) = self.is_here.get_mut(peer)
             {
                 *is_here = true;
+            }
+        }
+        for Chain { blocks, .. } in &mut self.chains {
+            if blocks.first().is_some_and(|first| first.id() == *id) {
+                blocks.remove(0);
             }
         }
     }
@@ -136,22 +203,19 @@ impl Fetching {
         for place in &mut self.named {
             place.take_if(|place| place.height <= head);
         }
-        let head = accepted.head().id();
-        match self.fetched.iter().position(|block| block.id() == head) {
-            Some(at) => drop(self.fetched.drain(..=at)),
-            None if self
-                .fetched
-                .first()
-                .is_some_and(|b| b.height() <= accepted.head().height()) =>
-            {
-                self.fetched.clear();
+        for Chain { blocks, .. } in &mut self.chains {
+            let is_below = blocks.first().is_some_and(|first| first.height() <= head);
+            match blocks.iter().position(|block| block.id() == accepted.head().id()) {
+                Some(at) => drop(blocks.drain(..=at)),
+                None if is_below => blocks.clear(),
+                None => {}
             }
-            None => {}
         }
     }
 
     /// A block that was fetched and is not in the tree.
     pub fn get(&self, id: &BlockId) -> Option<&BlockOf<Types>> {
-        self.fetched.iter().find(|block| block.id() == *id)
+        let mut blocks = self.chains.iter().flat_map(|chain| &chain.blocks);
+        blocks.find(|block| block.id() == *id)
     }
 }
