@@ -114,6 +114,13 @@ impl Fetching {
     /// beside the chain, and a chain may lose before all of it has come.
     pub fn grow(&mut self, now: Time, from: ReplicaId, block: BlockOf<Types>, is_rooted: bool) {
         let parent = block.parent();
+        if let Some(own) = self.chains.get_mut(from)
+            && own.blocks.last().is_some_and(|last| last.id() == parent)
+        {
+            own.blocks.push(block);
+            own.grew = now;
+            return;
+        }
         let Some(own) = self.chains.get(from) else { return };
         let mut others = self.chains.iter().filter_map(|chain| chain.up_to(&parent));
         let found = own.up_to(&parent).or_else(|| others.next());
