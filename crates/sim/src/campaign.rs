@@ -169,8 +169,10 @@ pub fn run<F: Family>(
 /// Which oracle says so, and what.
 #[must_use]
 pub fn judged(text: &str) -> (&'static str, &str) {
+    // How `assert_eq!` begins.
+    let said = text.strip_prefix("assertion `left == right` failed: ").unwrap_or(text);
     ORACLES
         .iter()
-        .find_map(|oracle| Some((*oracle, text.strip_prefix(oracle)?.strip_prefix(": ")?)))
+        .find_map(|oracle| Some((*oracle, said.strip_prefix(oracle)?.strip_prefix(": ")?)))
         .unwrap_or(("no panic", text))
 }

@@ -58,6 +58,9 @@ fn a_campaign_runs_each_seed_once_whatever_the_threads() {
 fn a_violation_is_put_to_its_oracle() {
     assert_eq!(judged("agreement: r1 committed another"), ("agreement", "r1 committed another"));
     assert_eq!(judged("exactly once: twice"), ("exactly once", "twice"));
+    let compared = std::panic::catch_unwind(|| assert_eq!(1, 2, "state: r2 is in another"));
+    let compared = compared.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(judged(&compared).0, "state");
     assert_eq!(judged("index out of bounds"), ("no panic", "index out of bounds"));
 }
 
