@@ -99,7 +99,7 @@ impl Replica {
         }
         let accepted = (1..=HEIGHTS as u8).rev().find(|height| self.accepted[at(*height)] != 0);
         let accepted = accepted.unwrap_or_default();
-        if self.head > accepted {
+        if self.head > 0 && self.head >= accepted {
             return (self.head + 1 == height).then(|| committed[at(self.head)]);
         }
         match accepted {
@@ -130,9 +130,21 @@ impl Replica {
     }
 
     /// It learns what is committed up to this height. What the view began with it takes then,
-    /// whether or not it has the block.
-    pub fn know(&mut self, view: u8, height: u8) {
+    /// whether or not it has the block; but from the first block on that was not committed at its
+    /// height, what the view began with here is dead. What it held of that it took at once.
+    pub fn know(&mut self, view: u8, height: u8, committed: &Column) {
         self.head = self.head.max(height);
+        let is_rival = |low: &u8| {
+            let (chosen, committed) = (self.chosen[at(*low)], committed[at(*low)]);
+            chosen != 0 && chosen != committed
+        };
+        if let Some(dead) = (1..=height).find(is_rival) {
+            let is_taken = |high: &u8| {
+                self.accepted[at(*high)] != 0 || self.holds(*high, self.chosen[at(*high)])
+            };
+            let taken = (dead..=HEIGHTS as u8).take_while(is_taken).count();
+            self.chosen[at(dead) + taken..].fill(0);
+        }
         for low in 1..=height {
             if let Some(block) = self.must_take(low).filter(|_| self.accepted[at(low)] == 0) {
                 self.accept(view, low, block);

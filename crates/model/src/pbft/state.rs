@@ -275,7 +275,7 @@ impl State {
             }
             Step::Know(height, who) => {
                 for (replica, _) in self.replicas.iter_mut().zip(who).filter(|(_, does)| **does) {
-                    replica.know(self.view, *height);
+                    replica.know(self.view, *height, &self.committed);
                 }
             }
         }

@@ -100,6 +100,7 @@ impl Pbft {
             if let Some(stable) = self.checkpoints.stable() {
                 self.order.skip_to(stable.checkpoint.height, stable.checkpoint.block);
             }
+            self.leave_dead_branch();
             if self.order.chosen.is_empty() {
                 let head = self.chain.head();
                 self.order.skip_to(head.height(), head.id());
@@ -140,6 +141,26 @@ impl Pbft {
             self.order.chosen.pop_front();
             self.accept(&block, fx);
         }
+    }
+
+    /// Forgets what the view began with here, from the first block on whose height another block is
+    /// committed at. It was committed in this view, for every later one begins with it: so the
+    /// primary showed others another new view. What is on the dead branch is never committed. A
+    /// replica must not say of it that it is, nor wait for blocks that nobody may have.
+    fn leave_dead_branch(&mut self) {
+        let (chain, order) = (&self.chain, &mut self.order);
+        let is_dead = |height: Height, id: &BlockId| {
+            chain.at(height).is_some_and(|committed| committed.id() != *id)
+        };
+        let alive = match is_dead(order.tip.0, &order.tip.1) {
+            true => 0,
+            false => {
+                let mut chosen = order.chosen.iter();
+                let dead = chosen.position(|entry| is_dead(entry.height, &entry.block));
+                dead.unwrap_or(order.chosen.len())
+            }
+        };
+        order.chosen.truncate(alive);
     }
 
     /// A block of this view at a height that f + 1 replicas prepare: one of them is correct, and
