@@ -51,7 +51,8 @@ impl Pbft {
             && tip >= head
             && tip < self.high()
             && under_way < self.settings.under_way
-            && self.known.pre_prepared_in(self.view, tip.next()).is_none();
+            && self.known.pre_prepared_in(self.view, tip.next()).is_none()
+            && self.may_remember(tip.next(), None);
         let Some(path) = self.chain.path(&parent).filter(|_| may) else { return false };
         let executed = ledger.executed();
         let above = (executed.next().0..=head.0).filter_map(|height| self.chain.at(Height(height)));
@@ -136,6 +137,7 @@ impl Pbft {
                 block.parent() == parent
                     && next <= self.high()
                     && bound.is_none_or(|bound| bound == block.id())
+                    && self.may_remember(next, Some(&block.id()))
             };
             let Some(block) = block.filter(extends) else { return };
             self.order.chosen.pop_front();
@@ -191,8 +193,7 @@ impl Pbft {
             // It follows what the others order, and says nothing.
             return;
         }
-        self.known.pre_prepare(entry);
-        self.must_write = true;
+        self.remember(entry);
         let prepare = Vote { phase: Phase::Prepare, view, height, block };
         let primary = self.domain.primary(view);
         // The pre-prepare is the primary's own.
