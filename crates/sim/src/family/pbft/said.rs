@@ -6,8 +6,8 @@
 //! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what
 //!   it committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and
 //!   Proactive Recovery*, section 4.5.1). So it is whether the prepare was said before the view
-//!   change or after. A view without the block excuses from it, if a replica shows what began that
-//!   view when it is over, or has more to remember of Q than a set has room for.
+//!   change or after. It is excused by a later view that began without the block, as far as a
+//!   correct replica shows that, and in who has more to remember of Q than a set has room for.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use quorate_core::protocols::pbft::words::{Entry, MAX_PRE_PREPARED, Phase, ViewC
 #[derive(Debug, Default)]
 pub struct Said {
     replicas: BTreeMap<usize, Words>,
-    /// What began views that were over when it was shown: the view, and its blocks.
+    /// What correct replicas showed that views began with.
     shown: Vec<(u64, Vec<BlockId>)>,
 }
 
@@ -55,9 +55,9 @@ impl Said {
         };
         match message {
             Message::NewView { new_view, .. } => {
-                let view = new_view.view;
-                if words.change.as_ref().is_some_and(|change| change.view > view) {
-                    shown.push((view.0, new_view.chosen.clone()));
+                let began = (new_view.view.0, new_view.chosen.clone());
+                if !shown.contains(&began) {
+                    shown.push(began);
                 }
             }
             Message::PrePrepare { block, .. } => {
