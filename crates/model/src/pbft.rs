@@ -92,8 +92,9 @@ pub struct ViewChanges {
 /// What happens next. Replicas and blocks are called as in the state before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All gave up on the last view. The liar makes its new views.
-    Begin,
+    /// All gave up on the last view. They show each other why they forgot blocks, or do not. The
+    /// liar makes its new views.
+    Begin(bool),
     /// A replica enters the view with these blocks, or stays out.
     Enter(u8, Option<Column>),
     /// The replicas accept blocks at a height.

@@ -47,18 +47,25 @@ fn said(prepared: (u8, u8), pre_prepared: &[(u8, u8)]) -> Replica {
 }
 
 /// The exploration's finding, in short (`docs/model.md`): a replica remembers four pre-prepared
-/// blocks of a height, and the fifth makes it forget one that another prepared. As long as it
-/// remembers four, the view begins.
+/// blocks of a height, and the fifth makes it forget one that another prepared. It shows the view
+/// that began without that block, and the other one drops it from P: then the view begins.
 #[test]
-fn the_fifth_block_of_a_height_may_leave_a_view_without_a_choice() {
+fn the_fifth_block_of_a_height_leaves_no_view_without_a_choice() {
     let away = said((1, 1), &[(1, 1)]);
     let silent = said((0, 0), &[]);
     let four = said((0, 0), &[(1, 1), (2, 2), (3, 3), (4, 4)]);
     let five = said((0, 0), &[(2, 2), (3, 3), (4, 4), (5, 5)]);
     let parents = [0; 6];
-    let is_stuck = |other| {
+    let is_stuck = |away, other| {
         Chooser::new(Rule::Right).new_views(6, 1, &[away, silent, other], &parents).is_stuck
     };
-    assert!(!is_stuck(four));
-    assert!(is_stuck(five), "the limit is gone: docs/model.md says that it is there");
+    assert!(!is_stuck(away, four));
+    assert!(is_stuck(away, five), "nobody need be shown anything");
+    let mut shown = away;
+    assert!(shown.hear_of((5, [0; 3])));
+    assert!(!is_stuck(shown, five));
+    // A view that began with the block rules out nothing.
+    let mut shown = away;
+    assert!(!shown.hear_of((5, [1, 0, 0])));
+    assert_eq!(shown, away);
 }

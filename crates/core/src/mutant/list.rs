@@ -504,7 +504,7 @@ pub const ALL: [Mutant; 94] = [
     of(
         "pbft",
         "pbft-votes-after-giving-up",
-        "accepts and prepares in a view that it gave up",
+        "accepts and prepares after giving up on a view, before the next one begins",
         "PBFT (Castro, Liskov 1999), section 4.4: a replica stops accepting",
     ),
     of(

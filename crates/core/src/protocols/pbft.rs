@@ -49,6 +49,8 @@
 //! - **The view timer** is reset by commits alone. It waits at least four times as long as blocks
 //!   took in the views before, and so does not fire because the network is slow; the view's own
 //!   primary cannot make it longer.
+//! - **Q is bounded**: a replica remembers four pre-prepared blocks of a height. It lets an earlier
+//!   one go with a proof that this was not committed ([`forgetting`]).
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave
 //!   their view for it if that has lasted long.
 //! - q is n − f for every n, not 2f + 1.
@@ -61,6 +63,7 @@ mod changes;
 pub mod choice;
 mod clock;
 pub mod domain;
+mod forgetting;
 mod helping;
 mod known;
 mod limits;
@@ -98,7 +101,7 @@ use clock::Clock;
 use known::Known;
 use order::Order;
 use window::Window;
-use words::{Content, Memory, NewView, ViewChange, Vote};
+use words::{Content, Forgotten, Memory, NewView, ViewChange, Vote};
 
 /// Its name in configuration.
 pub const NAME: &str = "pbft";
@@ -158,6 +161,8 @@ pub struct Pbft {
     order: Order,
     window: Window,
     known: Known,
+    /// Why it need not remember more than it knows.
+    forgotten: Option<Forgotten>,
     checkpoints: Checkpoints,
     /// The highest stable checkpoint that a committed block names.
     said: Height,
@@ -211,6 +216,7 @@ impl Pbft {
             chain: Chain::new(genesis),
             window: Window::new(committee.clone()),
             known: Known::default(),
+            forgotten: None,
             checkpoints: Checkpoints::new(committee.clone(), committee.quorum()),
             said: Height(0),
             changes: Changes::new(committee.clone()),
@@ -237,6 +243,7 @@ impl Pbft {
             committed: Some((head.height(), head.id())),
             prepared,
             pre_prepared,
+            forgotten: self.forgotten.clone(),
             awaits: self.awaits,
         }
     }
@@ -249,6 +256,11 @@ impl Pbft {
         (self.view, self.is_changing) = (memory.view, memory.is_changing);
         self.awaits = memory.awaits;
         self.known = Known::recovered(&memory.prepared, &memory.pre_prepared);
+        self.forgotten = memory.forgotten;
+        let proof = self.forgotten.as_ref();
+        if let Some(proof) = proof.filter(|it| !self.is_changing && it.new_view.view == self.view) {
+            self.changes.begin(proof.new_view.clone(), proof.signature);
+        }
         if self.domain.committee().size() == 1 {
             // Nobody else has a block that was lost before it was said; nor was it.
             let root = self.chain.head().height();
@@ -320,7 +332,7 @@ impl Pbft {
             Message::Checkpoint { checkpoint, signature } => {
                 self.on_checkpoint(from, checkpoint, signature);
             }
-            Message::ViewChange(signed) => self.on_change(*signed),
+            Message::ViewChange(signed) => self.on_change(*signed, fx),
             Message::NewView { new_view, signature } => {
                 self.on_new_view(now, *new_view, signature, fx);
             }
@@ -366,6 +378,7 @@ impl Pbft {
             self.window.forget(low);
             let early = mutant!("pbft-low-water-mark", self.settings.checkpoint_every, 0);
             self.known.forget(low.plus(early));
+            self.forgotten.take_if(|forgotten| forgotten.up_to <= low);
             self.must_write = true;
         }
     }

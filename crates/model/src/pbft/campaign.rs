@@ -39,6 +39,7 @@ pub fn rules(depth: Depth, threads: usize, mut each: impl FnMut(&Run, bool)) {
         drive(bound, Authentication::Macs);
     }
     if depth == Depth::Full {
+        drive(bound(2, 2, Full), Authentication::Macs);
         drive(bound(3, 2, Sparing), Authentication::Macs);
     }
 }

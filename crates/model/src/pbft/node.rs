@@ -46,6 +46,8 @@ pub struct Node {
     votes: Vec<(Vote, Signature)>,
     /// Its last view change.
     pub change: Option<SignedChange>,
+    /// The last new view that it showed to one other.
+    pub shown: Option<Message>,
 }
 
 impl Node {
@@ -53,7 +55,8 @@ impl Node {
     pub fn new(me: ReplicaId, view: View, authentication: Authentication) -> Self {
         let settings = Settings { authentication, ..Settings::default() };
         let protocol = Pbft::new(committee(4), me, settings);
-        let mut node = Self { me, protocol, votes: Vec::new(), change: None };
+        let (votes, change, shown) = (Vec::new(), None, None);
+        let mut node = Self { me, protocol, votes, change, shown };
         let recovered = Recovered {
             memory: Some(Memory { view, ..Memory::default() }),
             root: pbft::origin(&committee(4), settings.window).genesis,
@@ -136,6 +139,9 @@ impl Node {
                     self.votes.push((vote, signature));
                 }
                 Output::Broadcast(Message::ViewChange(signed)) => self.change = Some(*signed),
+                Output::Send { message, .. } if matches!(message, Message::NewView { .. }) => {
+                    self.shown = Some(message);
+                }
                 _ => {}
             }
         }

@@ -79,7 +79,13 @@ impl Real {
     pub fn take(&mut self, before: &State, step: &Step, after: &State, renaming: &Renaming) {
         let view = View(VIEWS * u64::from(before.view));
         match step {
-            Step::Begin => self.refuse(after),
+            Step::Begin(shows) => {
+                if *shows {
+                    self.show();
+                    self.compare(after);
+                }
+                self.refuse(after);
+            }
             Step::Enter(turn, Some(chosen)) => self.enter(before, usize::from(*turn), chosen),
             Step::Enter(_, None) => {}
             Step::Accept(height, picks) => self.accept(before, view, *height, picks),
@@ -168,6 +174,19 @@ impl Real {
             names.map(|name| self.id(*name)).eq(chosen.iter().copied())
         };
         state.new_views().any(named).then_some(NewView { chosen, ..new_view })
+    }
+
+    /// All hear what the others answer to their view changes.
+    fn show(&mut self) {
+        for (from, to) in (0..9).map(|pair| (pair / 3, pair % 3)) {
+            let (peer, told) = (self.nodes[from].me, self.nodes[to].change.clone());
+            let Some(change) = told.filter(|_| from != to) else { continue };
+            let mut asked = Node::clone(&self.nodes[from]);
+            asked.hear(self.now, change.from, Message::ViewChange(Box::new(change)));
+            if let Some(shown) = asked.shown {
+                Arc::make_mut(&mut self.nodes[to]).hear(self.now, peer, shown);
+            }
+        }
     }
 
     fn enter(&mut self, state: &State, at: usize, chosen: &Column) {

@@ -37,14 +37,15 @@ impl Place {
         self.pre_prepared.into_iter().filter(|entry| entry.block != 0)
     }
 
-    /// As production's `Known` does it.
-    fn pre_prepare(&mut self, entry: Entry) {
+    /// As production's `Known` does it. Whether the earliest block gave way.
+    fn pre_prepare(&mut self, entry: Entry) -> bool {
         let mut kept: Vec<Entry> =
             self.known().filter(|other| other.block != entry.block).collect();
         kept.push(entry);
         let excess = kept.len().saturating_sub(REMEMBERED);
         self.pre_prepared = Default::default();
         self.pre_prepared.iter_mut().zip(&kept[excess..]).for_each(|(place, held)| *place = *held);
+        excess > 0
     }
 }
 
@@ -53,6 +54,8 @@ impl Place {
 pub struct Replica {
     /// P and Q.
     pub places: [Place; HEIGHTS],
+    /// The view in which a block of Q gave way last, and what that view began with; 0 for none.
+    pub forgot: (u8, Column),
     /// Up to here it knows what is committed, and made use of that.
     pub head: u8,
     /// It is in the present view.
@@ -72,9 +75,38 @@ impl Replica {
     }
 
     /// Gives up on the view.
-    pub fn leave(&mut self) {
-        let Self { places, head, .. } = *self;
-        *self = Self { places, head, ..Self::default() };
+    pub fn leave(&mut self, view: u8) {
+        self.remember_chosen(view, 0);
+        let Self { places, forgot, head, .. } = *self;
+        *self = Self { places, forgot, head, ..Self::default() };
+    }
+
+    /// What the view began with its primary ordered, whether or not it was accepted.
+    fn remember_chosen(&mut self, view: u8, from: usize) {
+        for place in from..HEIGHTS {
+            if self.chosen[place] != 0 && self.accepted[place] == 0 {
+                self.pre_prepare(view, place, self.chosen[place]);
+            }
+        }
+    }
+
+    fn pre_prepare(&mut self, view: u8, place: usize, block: Name) {
+        if self.places[place].pre_prepare(Entry { view, block }) {
+            self.forgot = (view, self.chosen);
+            self.hear_of(self.forgot);
+        }
+    }
+
+    /// It is shown what a view began with, and drops what that rules out. Whether it had any.
+    pub fn hear_of(&mut self, (view, chosen): (u8, Column)) -> bool {
+        let mut is_less = false;
+        for (place, chosen) in self.places.iter_mut().zip(chosen) {
+            let Entry { view: then, block } = place.prepared;
+            if block != 0 && then < view && block != chosen {
+                (place.prepared, is_less) = (Entry::default(), true);
+            }
+        }
+        is_less
     }
 
     /// Whether it holds a block that may still be committed.
@@ -99,7 +131,7 @@ impl Replica {
         }
         let accepted = (1..=HEIGHTS as u8).rev().find(|height| self.accepted[at(*height)] != 0);
         let accepted = accepted.unwrap_or_default();
-        if self.head > accepted {
+        if self.head > 0 && self.head >= accepted {
             return (self.head + 1 == height).then(|| committed[at(self.head)]);
         }
         match accepted {
@@ -111,7 +143,7 @@ impl Replica {
     /// Accepts a block in this view.
     pub fn accept(&mut self, view: u8, height: u8, block: Name) {
         self.accepted[at(height)] = block;
-        self.places[at(height)].pre_prepare(Entry { view, block });
+        self.pre_prepare(view, at(height), block);
         if height <= self.head {
             self.prepared = self.prepared.max(height);
         }
@@ -130,9 +162,22 @@ impl Replica {
     }
 
     /// It learns what is committed up to this height. What the view began with it takes then,
-    /// whether or not it has the block.
-    pub fn know(&mut self, view: u8, height: u8) {
+    /// whether or not it has the block; but from the first block on that was not committed at its
+    /// height, what the view began with here is dead. What it held of that it took at once.
+    pub fn know(&mut self, view: u8, height: u8, committed: &Column) {
         self.head = self.head.max(height);
+        let is_rival = |low: &u8| {
+            let (chosen, committed) = (self.chosen[at(*low)], committed[at(*low)]);
+            chosen != 0 && chosen != committed
+        };
+        if let Some(dead) = (1..=height).find(is_rival) {
+            let is_taken = |high: &u8| {
+                self.accepted[at(*high)] != 0 || self.holds(*high, self.chosen[at(*high)])
+            };
+            let taken = (dead..=HEIGHTS as u8).take_while(is_taken).count();
+            self.remember_chosen(view, at(dead) + taken);
+            self.chosen[at(dead) + taken..].fill(0);
+        }
         for low in 1..=height {
             if let Some(block) = self.must_take(low).filter(|_| self.accepted[at(low)] == 0) {
                 self.accept(view, low, block);
@@ -148,7 +193,8 @@ impl Replica {
                 .chain(&mut place.pre_prepared)
                 .map(|entry| &mut entry.block)
         });
-        self.accepted.iter_mut().chain(&mut self.chosen).chain(places)
+        let columns = self.accepted.iter_mut().chain(&mut self.chosen);
+        columns.chain(&mut self.forgot.1).chain(places)
     }
 }
 

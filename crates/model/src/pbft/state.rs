@@ -160,7 +160,10 @@ impl State {
     /// All that may happen next.
     pub(super) fn steps(&self, bound: &Bound) -> Vec<Step> {
         match self.stage {
-            Stage::Begin => vec![Step::Begin],
+            Stage::Begin if self.shown() != self.replicas => {
+                vec![Step::Begin(false), Step::Begin(true)]
+            }
+            Stage::Begin => vec![Step::Begin(false)],
             Stage::Enter(_) if self.view > bound.views => Vec::new(),
             Stage::Enter(turn) => {
                 let chosen = self.new_views.0.all.keys().copied().map(Some).chain([None]);
@@ -260,7 +263,7 @@ impl State {
     /// Takes a step. Returns how replicas and blocks are called from then on.
     pub(super) fn take(&mut self, step: &Step, bound: &Bound, chooser: &Chooser) -> Renaming {
         match step {
-            Step::Begin => self.begin(bound, chooser),
+            Step::Begin(shows) => self.begin(*shows, bound, chooser),
             Step::Enter(turn, chosen) => {
                 if let Some(chosen) = chosen {
                     self.replicas[usize::from(*turn)].enter(*chosen);
@@ -275,14 +278,30 @@ impl State {
             }
             Step::Know(height, who) => {
                 for (replica, _) in self.replicas.iter_mut().zip(who).filter(|(_, does)| **does) {
-                    replica.know(self.view, *height);
+                    replica.know(self.view, *height, &self.committed);
                 }
             }
         }
         self.advance(bound)
     }
 
-    fn begin(&mut self, bound: &Bound, chooser: &Chooser) {
+    /// The replicas, once all have shown why they forgot blocks.
+    pub(super) fn shown(&self) -> [Replica; 3] {
+        let mut replicas = self.replicas;
+        for proof in self.replicas.map(|replica| replica.forgot) {
+            for replica in &mut replicas {
+                replica.hear_of(proof);
+            }
+        }
+        replicas
+    }
+
+    fn begin(&mut self, shows: bool, bound: &Bound, chooser: &Chooser) {
+        let shown = self.shown();
+        let waits = !shows && shown != self.replicas;
+        if shows {
+            self.replicas = shown;
+        }
         let new_views = chooser.new_views(self.view, bound.heights, &self.replicas, &self.parents);
         let keeps = |chosen: &Column| {
             let mut committed = chosen.iter().zip(&self.committed);
@@ -292,7 +311,8 @@ impl State {
             |chosen: &Column| chosen.iter().all(|block| usize::from(*block) < self.parents.len());
         self.lost = !new_views.all.keys().all(keeps);
         self.made_up = !new_views.all.keys().all(is_real);
-        self.stuck = new_views.is_stuck;
+        // Who waits is shown what others forgot.
+        self.stuck = new_views.is_stuck && !waits;
         self.new_views = Derived(Arc::new(new_views));
     }
 
@@ -357,8 +377,9 @@ impl State {
                 Stage::Prepare(height) if height < last => Stage::Know(height),
                 Stage::Know(height) => Stage::Accept(height + 1),
                 Stage::Prepare(_) => {
+                    let view = self.view;
                     self.view += 1;
-                    self.replicas.iter_mut().for_each(Replica::leave);
+                    self.replicas.iter_mut().for_each(|replica| replica.leave(view));
                     Stage::Begin
                 }
             };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use quorate_core::mutant;
 use quorate_sim::Cluster;
 
+use crate::pbft::attacks::{COUNT, name};
 use crate::{attacks, pbft, schedules, twins};
 
 /// Something that looks for violations, world by world.
@@ -18,16 +19,24 @@ pub struct Tool {
     pub name: &'static str,
     /// How many worlds in a round.
     pub worlds: u64,
-    /// How many different worlds there are; `None`: one for each seed.
-    pub all: Option<u64>,
+    /// How many different worlds there are, and what each is called; `None`: one for each seed.
+    pub all: Option<All>,
     /// Runs the world of a seed; an oracle that is violated panics.
     pub run: fn(u64, &mut Option<Cluster>),
 }
 
+/// How many worlds there are, and what each is called.
+pub type All = (u64, fn(u64) -> &'static str);
+
 /// The tools, in the order of a round.
 pub const TOOLS: [Tool; 8] = [
     Tool { name: "swarm", worlds: 10, all: None, run: schedules::campaign },
-    Tool { name: "attacks", worlds: attacks::COUNT, all: Some(attacks::COUNT), run: attacks::run },
+    Tool {
+        name: "attacks",
+        worlds: attacks::COUNT,
+        all: Some((attacks::COUNT, attacks::name)),
+        run: attacks::run,
+    },
     Tool { name: "holders", worlds: 1000, all: None, run: schedules::holders },
     Tool { name: "twins", worlds: 2000, all: None, run: twins::twins },
     Tool { name: "schedules", worlds: 40, all: None, run: schedules::faults },
@@ -38,10 +47,10 @@ pub const TOOLS: [Tool; 8] = [
 
 /// The tools for PBFT.
 pub const PBFT_TOOLS: [Tool; 4] = [
-    Tool { name: "swarm", worlds: 10, all: None, run: pbft::swarm },
-    Tool { name: "refusals", worlds: 4, all: None, run: pbft::refusals },
     Tool { name: "phases", worlds: 40, all: None, run: pbft::phases },
+    Tool { name: "attacks", worlds: COUNT, all: Some((COUNT, name)), run: pbft::attacks },
     Tool { name: "twins", worlds: 40, all: None, run: pbft::twins },
+    Tool { name: "swarm", worlds: 10, all: None, run: pbft::swarm },
 ];
 
 /// A violation.
@@ -80,7 +89,7 @@ pub fn listen() {
 /// The oracle's name is what stands before the first colon; everything else is a panic of the code
 /// that is tested.
 fn oracle_of(words: &str) -> String {
-    const NAMES: [&str; 25] = [
+    const NAMES: [&str; 26] = [
         // Of clusters.
         "agreement",
         "validity",
@@ -99,6 +108,7 @@ fn oracle_of(words: &str) -> String {
         "refusal",
         "patience",
         "silence",
+        "window",
         "calm",
         "no panic",
         "harness",
@@ -122,7 +132,7 @@ pub fn hunt(budget: Duration, first_seed: u64, tools: &[Tool]) -> (Option<Caught
     while begun.elapsed() < budget {
         for tool in tools {
             let worlds = round * tool.worlds..(round + 1) * tool.worlds;
-            if tool.all.is_some_and(|all| worlds.start >= all) {
+            if tool.all.is_some_and(|(all, _)| worlds.start >= all) {
                 continue;
             }
             let caught = campaign(tool, worlds, first_seed, &events, begun + budget);
@@ -130,7 +140,7 @@ pub fn hunt(budget: Duration, first_seed: u64, tools: &[Tool]) -> (Option<Caught
                 let caught = Caught {
                     tool: tool.name,
                     world: match tool.all {
-                        Some(_) => attacks::name(world).to_owned(),
+                        Some((_, name)) => name(world).to_owned(),
                         None => format!("seed {}", first_seed + world),
                     },
                     events: events.load(Ordering::Relaxed),

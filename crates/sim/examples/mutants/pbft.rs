@@ -1,10 +1,11 @@
 //! Worlds of PBFT.
 
-use quorate_adversary::pbft::{ALL, named};
+pub mod attacks;
+
+use quorate_adversary::pbft::ALL;
 use quorate_core::Duration;
 use quorate_core::protocols::pbft::words::Phase;
 use quorate_core::protocols::pbft::{Authentication, Message, Patience, Settings};
-use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_sim::family::Pbfts;
 use quorate_sim::network::Fate;
@@ -71,6 +72,11 @@ fn draw(rng: &mut Rng, seed: u64) -> Config {
     Config { pbft, replicas, clients, seed, batch_commands: 1, ..Config::default() }
 }
 
+/// The directed attack of a number.
+pub fn attacks(number: u64, _: &mut Option<Cluster>) {
+    attacks::run(number);
+}
+
 /// Scenarios of Twins.
 pub fn twins(seed: u64, _: &mut Option<Cluster>) {
     let mut place = Place::default();
@@ -117,23 +123,6 @@ pub fn phases(seed: u64, _: &mut Option<Cluster>) {
         cluster.run_for(rng.pick(&[2_000, 5_000, 20_000, 150_000, 400_000]));
     }
     recovers(cluster);
-}
-
-/// One replica sends votes without signatures where all are signed: they are refused as such.
-pub fn refusals(seed: u64, _: &mut Option<Cluster>) {
-    let mut rng = Rng::new(seed);
-    let drawn = draw(&mut rng, seed);
-    let pbft = Settings { authentication: Authentication::Signatures, ..drawn.pbft };
-    let mut place = Place::default();
-    let cluster = place.0.insert(Cluster::of(Config { pbft, ..drawn }, trace()));
-    let (liar, make) = (rng.below(4) as usize, named("double-voter").expect("it is one of all"));
-    cluster.make_liar(liar, make(seed));
-    for _ in 0..20 {
-        (0..4).for_each(|client| cluster.request(client, 1, 10));
-        assert!(cluster.run_until_answered(PATIENCE), "liveness: a command is not answered");
-    }
-    let refused = cluster.refused.contains_key(&Refused::BadSignature);
-    assert!(refused, "refusal: votes without signatures are taken: {:?}", cluster.refused);
 }
 
 /// Everybody is there and hears everything: all is answered, and all come to one state.

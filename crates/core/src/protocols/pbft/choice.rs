@@ -7,7 +7,7 @@
 
 use super::words::{Entry, SignedChange};
 use crate::base::membership::Committee;
-use crate::base::types::Height;
+use crate::base::types::{Height, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::checkpoint::Stable;
 
@@ -21,6 +21,16 @@ pub struct Chosen {
 }
 
 impl Chosen {
+    /// Whether it shows that a block, which somebody prepared, was not committed before the view
+    /// that begins so: a committed one would be chosen.
+    #[must_use]
+    pub fn rules_out(&self, view: View, entry: &Entry) -> bool {
+        let low = self.stable.as_ref().map_or(Height(0), |stable| stable.checkpoint.height);
+        let is_chosen =
+            |chosen: &Entry| (chosen.height, chosen.block) == (entry.height, entry.block);
+        entry.view < view && entry.height > low && !self.blocks.iter().any(is_chosen)
+    }
+
     /// Decides from view changes of different replicas, for one view. `None` as long as they do
     /// not suffice.
     #[must_use]

@@ -21,20 +21,48 @@ impl Known {
         let mut known = Self::default();
         let mut latest_last = pre_prepared.to_vec();
         latest_last.sort_by_key(|entry| (entry.height, entry.view));
-        latest_last.iter().for_each(|entry| known.pre_prepare(*entry));
+        for entry in latest_last {
+            known.pre_prepare(entry);
+        }
         prepared.iter().for_each(|entry| known.prepare(*entry));
         known
     }
 
-    /// A block was pre-prepared. The earliest ones of its height give way: then another block was
-    /// ordered there in each of several later views, and the first can hardly be asked for.
-    pub fn pre_prepare(&mut self, entry: Entry) {
+    /// A block was pre-prepared. Says whether the earliest one of its height gave way: the
+    /// replica needs a proof then ([`forgetting`](super::forgetting)).
+    pub fn pre_prepare(&mut self, entry: Entry) -> bool {
         let at = self.pre_prepared.entry(entry.height).or_default();
         at.retain(|other| other.block != entry.block);
         at.push(entry);
-        if at.len() > MAX_PRE_PREPARED {
+        let gives_way = at.len() > MAX_PRE_PREPARED;
+        if gives_way {
             at.remove(0);
         }
+        gives_way
+    }
+
+    /// Whether a block, or any, can be pre-prepared at a height without another one giving way.
+    pub fn has_room(&self, height: Height, block: Option<&BlockId>) -> bool {
+        let Some(at) = self.pre_prepared.get(&height) else { return true };
+        at.len() < MAX_PRE_PREPARED || at.iter().any(|entry| Some(&entry.block) == block)
+    }
+
+    /// Whether this block was pre-prepared in a view.
+    pub fn has_pre_prepared(&self, view: View, block: &Entry) -> bool {
+        let mut at = self.pre_prepared.get(&block.height).into_iter().flatten();
+        at.any(|entry| entry.view == view && entry.block == block.block)
+    }
+
+    /// Whether P has such an entry.
+    pub fn has_prepared(&self, is: impl Fn(&Entry) -> bool) -> bool {
+        self.prepared.values().any(is)
+    }
+
+    /// Drops entries from P. Says whether there were any.
+    pub fn drop_prepared(&mut self, is_out: impl Fn(&Entry) -> bool) -> bool {
+        let before = self.prepared.len();
+        self.prepared.retain(|_, entry| !is_out(entry));
+        self.prepared.len() < before
     }
 
     /// A block is prepared.

@@ -17,5 +17,11 @@ pub const fn memory_bytes(replicas: usize, window: u64) -> usize {
     let entry = 2 * NUMBER_BYTES + 2 * DIGEST_BYTES;
     let entries = 2 * COUNT_BYTES + window as usize * (1 + MAX_PRE_PREPARED) * entry;
     let awaits = 1 + NUMBER_BYTES;
-    NUMBER_BYTES + 1 + stable + (1 + NUMBER_BYTES + DIGEST_BYTES) + entries + awaits
+    // A new view of all, and its height and signature.
+    let change = SIGNED_BYTES + NUMBER_BYTES + stable + entries;
+    let chosen = COUNT_BYTES + window as usize * DIGEST_BYTES;
+    let new_view = NUMBER_BYTES + COUNT_BYTES + replicas * change + chosen;
+    let forgotten = 1 + NUMBER_BYTES + new_view + SIGNED_BYTES;
+    let committed = 1 + NUMBER_BYTES + DIGEST_BYTES;
+    NUMBER_BYTES + 1 + stable + committed + entries + forgotten + awaits
 }

@@ -27,9 +27,10 @@ impl Order {
         Self { tip: (height, block), prepared: height, chosen, held }
     }
 
-    /// Nothing up to this block is to be accepted any more.
+    /// Nothing up to this block, which is committed, is to be accepted any more. The next one
+    /// extends it, also where another one was accepted at its height.
     pub fn skip_to(&mut self, height: Height, block: BlockId) {
-        if height > self.tip.0 {
+        if height >= self.tip.0 {
             self.tip = (height, block);
         }
         self.prepared = self.prepared.max(height);

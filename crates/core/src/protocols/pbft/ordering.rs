@@ -51,7 +51,8 @@ impl Pbft {
             && tip >= head
             && tip < self.high()
             && under_way < self.settings.under_way
-            && self.known.pre_prepared_in(self.view, tip.next()).is_none();
+            && self.known.pre_prepared_in(self.view, tip.next()).is_none()
+            && self.may_remember(tip.next(), None);
         let Some(path) = self.chain.path(&parent).filter(|_| may) else { return false };
         let executed = ledger.executed();
         let above = (executed.next().0..=head.0).filter_map(|height| self.chain.at(Height(height)));
@@ -100,6 +101,7 @@ impl Pbft {
             if let Some(stable) = self.checkpoints.stable() {
                 self.order.skip_to(stable.checkpoint.height, stable.checkpoint.block);
             }
+            self.leave_dead_branch();
             if self.order.chosen.is_empty() {
                 let head = self.chain.head();
                 self.order.skip_to(head.height(), head.id());
@@ -135,11 +137,32 @@ impl Pbft {
                 block.parent() == parent
                     && next <= self.high()
                     && bound.is_none_or(|bound| bound == block.id())
+                    && self.may_remember(next, Some(&block.id()))
             };
             let Some(block) = block.filter(extends) else { return };
             self.order.chosen.pop_front();
             self.accept(&block, fx);
         }
+    }
+
+    /// Forgets what the view began with here, from the first block on whose height another block is
+    /// committed at. It was committed in this view, for every later one begins with it: so the
+    /// primary showed others another new view. What is on the dead branch is never committed. A
+    /// replica must not say of it that it is, nor wait for blocks that nobody may have.
+    fn leave_dead_branch(&mut self) {
+        let (chain, order) = (&self.chain, &mut self.order);
+        let is_dead = |height: Height, id: &BlockId| {
+            chain.at(height).is_some_and(|committed| committed.id() != *id)
+        };
+        let alive = match is_dead(order.tip.0, &order.tip.1) {
+            true => 0,
+            false => {
+                let mut chosen = order.chosen.iter();
+                let dead = chosen.position(|entry| is_dead(entry.height, &entry.block));
+                dead.unwrap_or(order.chosen.len())
+            }
+        };
+        order.chosen.truncate(alive);
     }
 
     /// A block of this view at a height that f + 1 replicas prepare: one of them is correct, and
@@ -170,8 +193,7 @@ impl Pbft {
             // It follows what the others order, and says nothing.
             return;
         }
-        self.known.pre_prepare(entry);
-        self.must_write = true;
+        self.remember(entry);
         let prepare = Vote { phase: Phase::Prepare, view, height, block };
         let primary = self.domain.primary(view);
         // The pre-prepare is the primary's own.

@@ -63,7 +63,9 @@ impl Pbft {
             Message::ViewChange(signed) if signed.change.view < self.view => Err(Malformed::Stale),
             Message::ViewChange(signed) => self.claim_change(signed),
             Message::NewView { new_view, signature } => {
-                if new_view.view < self.view || new_view.view == self.view && !self.is_changing {
+                let is_old =
+                    new_view.view < self.view || new_view.view == self.view && !self.is_changing;
+                if is_old && !self.may_rule_out(new_view) {
                     return Err(Malformed::Stale);
                 }
                 let committee = self.domain.committee();

@@ -17,6 +17,7 @@ impl Pbft {
     /// begins.
     pub(super) fn give_up(&mut self, to: View, fx: &mut Fx) {
         fx.event(Event::TimedOut(self.view));
+        self.remember_chosen();
         (self.view, self.is_changing) = (to, true);
         self.order.chosen.clear();
         self.order.held.clear();
@@ -37,8 +38,9 @@ impl Pbft {
         self.say(Unsigned::ViewChange(change), None, fx);
     }
 
-    pub(super) fn on_change(&mut self, signed: SignedChange) {
+    pub(super) fn on_change(&mut self, signed: SignedChange, fx: &mut Fx) {
         if signed.change.view >= self.view {
+            self.show_forgotten(&signed, fx);
             if let Some(stable) = signed.change.stable.clone() {
                 self.raise_stable(stable);
             }
@@ -68,7 +70,7 @@ impl Pbft {
     }
 
     /// What view changes lead to; `None` as long as they do not suffice.
-    fn choose(&self, changes: &[SignedChange]) -> Option<Chosen> {
+    pub(super) fn choose(&self, changes: &[SignedChange]) -> Option<Chosen> {
         let chosen = Chosen::from(self.domain.committee(), self.genesis, changes);
         #[cfg(quorate_mutants)]
         let chosen = super::planted::choose(chosen, self.domain.committee(), self.genesis, changes);
@@ -104,7 +106,7 @@ impl Pbft {
     ) {
         let is_next = new_view.view > self.view || new_view.view == self.view && self.is_changing;
         if !is_next {
-            return;
+            return self.on_old_view(&new_view, fx);
         }
         let chosen = self.choose(&new_view.changes);
         let follows = |chosen: &Chosen| {

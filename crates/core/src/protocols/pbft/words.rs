@@ -12,7 +12,8 @@ use crate::protocols::protocol::{self, BlockOf};
 
 /// The most blocks between a stable checkpoint and the high water mark.
 pub const MAX_WINDOW: u64 = 256;
-/// For one height a replica remembers so many blocks that it pre-prepared, the latest ones.
+/// For one height a replica remembers so many blocks that it pre-prepared, the latest ones; and, if
+/// there were more, why these do not matter.
 pub const MAX_PRE_PREPARED: usize = 4;
 
 /// The words of this protocol.
@@ -181,6 +182,17 @@ pub struct NewView {
     pub chosen: Vec<BlockId>,
 }
 
+/// Why a replica need not remember some of the blocks that it pre-prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// They are at heights up to this one.
+    pub up_to: Height,
+    /// They were pre-prepared before this view, which did not begin with them.
+    pub new_view: NewView,
+    /// The signature of the view's primary.
+    pub signature: Signature,
+}
+
 /// Where a replica stands: asks for what it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -250,6 +262,8 @@ pub struct Memory {
     pub prepared: Vec<Entry>,
     /// The set Q.
     pub pre_prepared: Vec<Entry>,
+    /// Why it need not remember more of Q.
+    pub forgotten: Option<Forgotten>,
     /// It lost what it knew before: until it enters this view or a later one, it abstains.
     pub awaits: Option<View>,
 }

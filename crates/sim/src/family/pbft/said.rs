@@ -6,7 +6,8 @@
 //! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what
 //!   it committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and
 //!   Proactive Recovery*, section 4.5.1). So it is whether the prepare was said before the view
-//!   change or after.
+//!   change or after. It is excused by a later view that began without the block, as far as a
+//!   correct replica shows that, and in who has more to remember of Q than a set has room for.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ use quorate_core::protocols::pbft::words::{Entry, MAX_PRE_PREPARED, Phase, ViewC
 #[derive(Debug, Default)]
 pub struct Said {
     replicas: BTreeMap<usize, Words>,
+    /// What correct replicas showed that views began with.
+    shown: Vec<(u64, Vec<BlockId>)>,
 }
 
 /// What one has said, by height and view.
@@ -44,8 +47,19 @@ impl Said {
         message: &Message,
         decided: impl Fn(u64) -> Option<BlockId>,
     ) {
-        let words = self.replicas.entry(replica).or_default();
+        let Self { replicas, shown } = self;
+        let words = replicas.entry(replica).or_default();
+        let excused = |(height, view): (u64, u64), block: BlockId| {
+            let mut later = shown.iter().filter(|(shown, _)| *shown > view);
+            decided(height) == Some(block) || later.any(|(_, chosen)| !chosen.contains(&block))
+        };
         match message {
+            Message::NewView { new_view, .. } => {
+                let began = (new_view.view.0, new_view.chosen.clone());
+                if !shown.contains(&began) {
+                    shown.push(began);
+                }
+            }
             Message::PrePrepare { block, .. } => {
                 words.prepares(replica, (block.height.0, block.view.0), block.id());
             }
@@ -53,10 +67,10 @@ impl Said {
                 let Vote { phase, view, height, block } = *vote;
                 match phase {
                     Phase::Prepare => words.prepares(replica, (height.0, view.0), block),
-                    Phase::Commit => words.commits(replica, (height.0, view.0), block, decided),
+                    Phase::Commit => words.commits(replica, (height.0, view.0), block, excused),
                 }
             }
-            Message::ViewChange(signed) => words.changes(replica, &signed.change, decided),
+            Message::ViewChange(signed) => words.changes(replica, &signed.change, excused),
             _ => {}
         }
     }
@@ -91,7 +105,7 @@ impl Words {
         replica: usize,
         place: (u64, u64),
         block: BlockId,
-        decided: impl Fn(u64) -> Option<BlockId>,
+        excused: impl Fn((u64, u64), BlockId) -> bool,
     ) {
         let before = *self.committed.entry(place).or_insert(block);
         assert_eq!(
@@ -102,7 +116,7 @@ impl Words {
         assert_eq!(prepared, block, "votes: r{replica} prepared another block at {place:?}");
         if let Some(change) = &self.change {
             assert!(
-                self.is_in_p(change, place) || decided(place.0) == Some(block),
+                self.is_in_p(change, place) || excused(place, block),
                 "votes: r{replica} commits at {place:?} what its view change to {} leaves out",
                 change.view
             );
@@ -113,7 +127,7 @@ impl Words {
         &mut self,
         replica: usize,
         change: &ViewChange,
-        decided: impl Fn(u64) -> Option<BlockId>,
+        excused: impl Fn((u64, u64), BlockId) -> bool,
     ) {
         for (place, block) in &self.prepared {
             assert!(
@@ -124,7 +138,7 @@ impl Words {
         }
         for (place, block) in &self.committed {
             assert!(
-                self.is_in_p(change, *place) || decided(place.0) == Some(*block),
+                self.is_in_p(change, *place) || excused(*place, *block),
                 "votes: the view change of r{replica} to {} leaves out what it committed at {place:?}",
                 change.view
             );
@@ -151,7 +165,9 @@ impl Words {
 
     fn is_in_p(&self, change: &ViewChange, place: (u64, u64)) -> bool {
         let later = |entry: &Entry| entry.height.0 == place.0 && entry.view.0 >= place.1;
-        !self.concerns(change, place) || change.prepared.iter().any(later)
+        let is_full = change.pre_prepared.chunk_by(|one, other| one.height == other.height);
+        let is_full = is_full.map(<[Entry]>::len).any(|blocks| blocks >= MAX_PRE_PREPARED);
+        !self.concerns(change, place) || is_full || change.prepared.iter().any(later)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Content, Entry, MAX_PRE_PREPARED, MAX_WINDOW, Memory, Message, NewView, Phase, SignedChange,
-    Standing, Summary, Testimony, ViewChange, Vote,
+    Content, Entry, Forgotten, MAX_PRE_PREPARED, MAX_WINDOW, Memory, Message, NewView, Phase,
+    SignedChange, Standing, Summary, Testimony, ViewChange, Vote,
 };
 use crate::base::crypto::Signature;
 use crate::base::membership::MAX_REPLICAS;
@@ -168,6 +168,24 @@ impl Decode for NewView {
     }
 }
 
+impl Encode for Forgotten {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.up_to.encode(out);
+        self.new_view.encode(out);
+        self.signature.encode(out);
+    }
+}
+
+impl Decode for Forgotten {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            up_to: Height::decode(reader)?,
+            new_view: NewView::decode(reader)?,
+            signature: Signature::decode(reader)?,
+        })
+    }
+}
+
 impl Encode for Standing {
     fn encode(&self, out: &mut Vec<u8>) {
         self.view.encode(out);
@@ -276,6 +294,7 @@ impl Encode for Memory {
         }
         put_list(out, &self.prepared);
         put_list(out, &self.pre_prepared);
+        self.forgotten.encode(out);
         self.awaits.encode(out);
     }
 }
@@ -290,8 +309,9 @@ impl Decode for Memory {
             _ => return Err(DecodeError::Invalid { field: "committed block of a memory" }),
         };
         let (prepared, pre_prepared) = entries(reader)?;
+        let forgotten = reader.option("proof of what a memory need not hold")?;
         let awaits = reader.option("view that a memory awaits")?;
-        Ok(Self { view, is_changing, stable, committed, prepared, pre_prepared, awaits })
+        Ok(Self { view, is_changing, stable, committed, prepared, pre_prepared, forgotten, awaits })
     }
 }
 
