@@ -19,7 +19,7 @@ use quorate_core::protocols::pbft::{
 use quorate_core::protocols::protocol::{
     BlockOf, Input, Ledger, Output, Protocol as _, Record, Recovered,
 };
-use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
+use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View};
 
 /// Of the primary of [`VIEW`].
 const LIAR: u16 = 3;
@@ -47,6 +47,7 @@ impl Ledger for Waiting {
 
 /// Replica r0, what it said, and what it wrote down.
 struct Solo {
+    now: Time,
     protocol: Pbft,
     genesis: BlockOf<Types>,
     votes: Vec<Vote>,
@@ -76,6 +77,7 @@ impl Solo {
     fn new() -> Self {
         let genesis = origin(&committee(), Settings::default().window).genesis;
         Self {
+            now: Time(1),
             protocol: protocol(),
             genesis,
             votes: Vec::new(),
@@ -101,7 +103,7 @@ impl Solo {
     }
 
     fn feed(&mut self, input: Input<Types>) {
-        let effects = self.protocol.step(Time(1), input, &mut Waiting);
+        let effects = self.protocol.step(self.now, input, &mut Waiting);
         let Ok(outputs) = effects.persist(|records| {
             for record in records {
                 match record {
@@ -153,7 +155,7 @@ impl Solo {
 
     fn fetch(&mut self, block: &BlockOf<Types>) {
         let block = believed(self.protocol.claim_block(Arc::clone(block)).unwrap());
-        self.feed(Input::Fetched(block));
+        self.feed(Input::Fetched { from: ReplicaId(1), block });
     }
 
     /// The liar shows a new view that begins with these blocks: r1 prepared them before.
@@ -326,7 +328,11 @@ fn a_forgotten_block_is_ruled_out_for_who_prepared_it() {
             memory.forgotten.map(|it| (it.up_to, it.new_view.view)),
             Some((Height(1), blocks[4].view(),))
         );
-        for (prepared, is_shown) in [(4, false), (0, true)] {
+        // A view change that is repeated at once is not answered anew.
+        for (prepared, after, is_shown) in
+            [(4, 0, false), (0, 0, true), (0, 199, false), (0, 1, true)]
+        {
+            replica.now = replica.now.after(Duration::from_millis(after));
             let change = changes_of_one(&blocks[prepared], View(21)).remove(1);
             replica.hear(1, Message::ViewChange(Box::new(change)));
             let shown: Vec<View> = replica.shown.drain(..).map(|shown| shown.view).collect();

@@ -172,6 +172,8 @@ pub struct Pbft {
     /// It lost its memory, and abstains until it enters this view or a later one.
     awaits: Option<View>,
     helped: PerPeer<Option<Time>>,
+    /// When a peer was last shown what became of blocks that it prepared.
+    shown: PerPeer<Option<Time>>,
     /// What is being signed, and to whom it goes; `None` is everybody.
     unsigned: BTreeMap<Statement, (Unsigned, Vec<Option<ReplicaId>>)>,
     must_write: bool,
@@ -224,6 +226,7 @@ impl Pbft {
             behind: None,
             awaits: None,
             helped: PerPeer::new(committee.size()),
+            shown: PerPeer::new(committee.size()),
             unsigned: BTreeMap::new(),
             must_write: false,
             domain: Domain::new(committee, settings.authentication),
@@ -332,7 +335,7 @@ impl Pbft {
             Message::Checkpoint { checkpoint, signature } => {
                 self.on_checkpoint(from, checkpoint, signature);
             }
-            Message::ViewChange(signed) => self.on_change(*signed, fx),
+            Message::ViewChange(signed) => self.on_change(now, *signed, fx),
             Message::NewView { new_view, signature } => {
                 self.on_new_view(now, *new_view, signature, fx);
             }

@@ -43,9 +43,13 @@
 use super::choice::Chosen;
 use super::words::{Entry, Forgotten, Message, NewView, SignedChange};
 use super::{Fx, Pbft};
-use crate::base::types::{Height, View};
+use crate::base::types::{Duration, Height, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::Output;
+
+/// How often a peer is shown the proof at most: it may be long, and a liar may ask for it by repeating
+/// its view change.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 impl Pbft {
     /// Whether a block, or any, may be pre-prepared at this height in the current view: the set Q
@@ -92,17 +96,24 @@ impl Pbft {
     }
 
     /// Shows the last proof to a replica that prepared what it rules out.
-    pub(super) fn show_forgotten(&self, signed: &SignedChange, fx: &mut Fx) {
-        let Some(Forgotten { new_view, signature, .. }) = &self.forgotten else { return };
+    pub(super) fn show_forgotten(&mut self, now: Time, signed: &SignedChange, fx: &mut Fx) {
         let (to, change) = (signed.from, &signed.change);
+        let Some(Forgotten { new_view, signature, .. }) = &self.forgotten else { return };
+        let Some(shown) = self.shown.get(to) else { return };
         let is_older = |entry: &Entry| entry.view < new_view.view;
-        if change.view <= new_view.view || !change.prepared.iter().any(is_older) {
+        if shown.is_some_and(|shown| now.since(shown) < SHOWN_EVERY)
+            || change.view <= new_view.view
+            || !change.prepared.iter().any(is_older)
+        {
             return;
         }
         let Some(chosen) = self.choose(&new_view.changes) else { return };
         if change.prepared.iter().any(|entry| chosen.rules_out(new_view.view, entry)) {
             let (new_view, signature) = (Box::new(new_view.clone()), *signature);
             fx.output(Output::Send { to, message: Message::NewView { new_view, signature } });
+            if let Some(shown) = self.shown.get_mut(to) {
+                *shown = Some(now);
+            }
         }
     }
 

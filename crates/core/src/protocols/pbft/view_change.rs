@@ -38,9 +38,9 @@ impl Pbft {
         self.say(Unsigned::ViewChange(change), None, fx);
     }
 
-    pub(super) fn on_change(&mut self, signed: SignedChange, fx: &mut Fx) {
+    pub(super) fn on_change(&mut self, now: Time, signed: SignedChange, fx: &mut Fx) {
         if signed.change.view >= self.view {
-            self.show_forgotten(&signed, fx);
+            self.show_forgotten(now, &signed, fx);
             if let Some(stable) = signed.change.stable.clone() {
                 self.raise_stable(stable);
             }
