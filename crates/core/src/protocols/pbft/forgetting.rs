@@ -47,8 +47,8 @@ use crate::base::types::{Duration, Height, Time, View};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::Output;
 
-/// How often a peer is shown the proof at most: it may be long, and a liar may ask for it by repeating
-/// its view change.
+/// How often a peer is shown the proof at most: it may be long, and a liar may ask for it by
+/// repeating its view change.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 impl Pbft {
