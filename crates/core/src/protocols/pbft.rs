@@ -50,7 +50,7 @@
 //!   took in the views before, and so does not fire because the network is slow; the view's own
 //!   primary cannot make it longer.
 //! - **Q is bounded**: a replica remembers four pre-prepared blocks of a height. It lets an earlier
-//!   one go with a proof that this was not committed ([`forgetting`]).
+//!   one go with a proof that this was not committed (`pbft/forgetting.rs`).
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave
 //!   their view for it if that has lasted long.
 //! - q is n − f for every n, not 2f + 1.
