@@ -363,8 +363,8 @@ fn without_proof_nothing_is_forgotten() {
 }
 
 /// A replica waits with a block that it prepared in view 1, and is shown that view 20 began without
-/// that: it says so in its view change. What was chosen otherwise, or too early, it does not
-/// believe.
+/// that: it says so in its view change. It does not believe a new view that is too early, or one
+/// whose choice does not follow.
 #[test]
 fn who_is_shown_a_later_view_drops_what_it_prepared() {
     let mut replica = Solo::new();

@@ -349,7 +349,7 @@ pub enum Input<T: Types> {
     },
     /// A block that was fetched, with its justify checked and its payload at hand.
     Fetched {
-        /// Who sent it, known by its channel.
+        /// Its sender, known by the channel.
         from: ReplicaId,
         /// The block.
         block: Verified<BlockOf<T>>,

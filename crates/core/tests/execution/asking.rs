@@ -12,8 +12,8 @@ use crate::fixtures::*;
 const LIAR: ReplicaId = ReplicaId(1);
 const HOLDER: ReplicaId = ReplicaId(2);
 
-/// A liar was asked before, and goes on to send blocks of a chain of its own. Who has what is
-/// wanted by now is asked for all of it nevertheless, and not only for what is above those.
+/// A liar was asked before, and goes on to send blocks of a chain of its own. A holder of the
+/// wanted block is still asked for all of its chain, not only for what is above the liar's blocks.
 #[test]
 fn what_others_send_does_not_shorten_what_a_holder_is_asked_for() {
     let keys = (0..4).map(|id| ReplicaKey::from([id; 32])).collect();

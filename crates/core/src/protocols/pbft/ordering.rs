@@ -147,7 +147,7 @@ impl Pbft {
 
     /// Forgets what the view began with here, from the first block on whose height another block is
     /// committed at. It was committed in this view, for every later one begins with it: so the
-    /// primary showed others another new view. What is on the dead branch is never committed. A
+    /// primary showed others another new view. The dead branch is never committed. A
     /// replica must not say of it that it is, nor wait for blocks that nobody may have.
     fn leave_dead_branch(&mut self) {
         let (chain, order) = (&self.chain, &mut self.order);
