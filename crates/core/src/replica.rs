@@ -417,6 +417,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let message = self.with_frames(message);
                 fx.output(Action::Broadcast(message));
             }
+            Output::PassOn { to } => {
+                let waiting = self.payload.unordered(RELAY_FRAMES, RELAY_BYTES);
+                if !waiting.is_empty() {
+                    fx.output(Action::Send { to, message: PeerMessage::Relay(waiting) });
+                }
+            }
             Output::Sign(statement) => fx.output(Action::Sign(statement)),
             Output::Verify { ask, checks } => {
                 self.verify(now, Pending::Protocol { ask, checks }, None, fx)

@@ -212,6 +212,7 @@ fn kind_of(event: &protocol::Event) -> &'static str {
         Event::RootDiffers { .. } => "root-differs",
         Event::Certified(_) => "certified",
         Event::TimedOut(_) => "timed-out",
+        Event::TooSlow { .. } => "too-slow",
         Event::GaveUp(_) => "gave-up",
         Event::Committed { .. } => "committed",
         Event::Pruned(_) => "pruned",

@@ -298,6 +298,7 @@ impl Trace {
             }
             Event::Certified(ballot) => format!("has {}", self.certificate(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
+            Event::TooSlow { view, leader } => format!("finds r{leader} too slow in view {view}"),
             Event::GaveUp(view) => format!("has {}", self.time_outs(*view)),
             Event::Committed { height, block, .. } => {
                 format!("commits {} at height {height}", self.name(block))

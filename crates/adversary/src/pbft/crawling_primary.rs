@@ -4,7 +4,7 @@
 //! It took PBFT down to a fraction of its throughput (*Making Byzantine Fault Tolerant Systems
 //! Tolerate Byzantine Faults*, NSDI 2009, section 2).
 //!
-//! Answered by the view timer alone so far: a minimum rate is not asked for yet.
+//! Answered by the view timer, and by a minimum rate (`core/src/protocols/pbft/rate.rs`).
 
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::pbft::Message;

@@ -49,6 +49,8 @@
 //! - **The view timer** is reset by commits alone. It waits at least four times as long as blocks
 //!   took in the views before, and so does not fire because the network is slow; the view's own
 //!   primary cannot make it longer.
+//! - **A minimum rate**: a primary that orders just inside that time is given up for its rate, which
+//!   is measured by what the group takes for a block (`pbft/rate.rs`).
 //! - **Q is bounded**: a replica remembers four pre-prepared blocks of a height. It lets an earlier
 //!   one go with a proof that this was not committed (`pbft/forgetting.rs`).
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave
@@ -71,9 +73,11 @@ mod order;
 mod ordering;
 #[cfg(quorate_mutants)]
 mod planted;
+mod rate;
 mod seam;
 mod verifier;
 mod view_change;
+mod watching;
 mod window;
 pub mod words;
 
@@ -100,6 +104,7 @@ use changes::Changes;
 use clock::Clock;
 use known::Known;
 use order::Order;
+use rate::Rate;
 use window::Window;
 use words::{Content, Forgotten, Memory, NewView, ViewChange, Vote};
 
@@ -168,6 +173,7 @@ pub struct Pbft {
     said: Height,
     changes: Changes,
     clock: Clock,
+    rate: Rate,
     behind: Option<Behind>,
     /// It lost its memory, and abstains until it enters this view or a later one.
     awaits: Option<View>,
@@ -223,6 +229,7 @@ impl Pbft {
             said: Height(0),
             changes: Changes::new(committee.clone()),
             clock: Clock::new(settings.patience, committee.size()),
+            rate: Rate::new(settings.patience.base),
             behind: None,
             awaits: None,
             helped: PerPeer::new(committee.size()),

@@ -427,6 +427,11 @@ pub enum Output<T: Types> {
     },
     /// Send to every other replica.
     Broadcast(T::Message),
+    /// Pass on to this replica the oldest frames that wait here and are in no block.
+    PassOn {
+        /// To whom.
+        to: ReplicaId,
+    },
     /// Sign this and answer with [`Input::Signed`].
     Sign(Statement),
     /// Verify these as one batch and answer with [`Input::Checked`].

@@ -148,7 +148,10 @@ impl Node {
                 Output::Broadcast(Message::TimeOut { time_out, high_qc, .. }) => {
                     self.gave_up = Some((time_out, high_qc));
                 }
-                Output::Send { .. } | Output::Broadcast(_) | Output::Event(_) => {}
+                Output::Send { .. }
+                | Output::Broadcast(_)
+                | Output::PassOn { .. }
+                | Output::Event(_) => {}
             }
         }
     }

@@ -71,6 +71,13 @@ impl<T: Types> Reach<T> {
                 metrics.timeouts_total.add(1);
                 tracing::debug!(%view, "gave up on a view");
             }
+            Event::TooSlow { view, leader } => {
+                tracing::warn!(
+                    %view, %leader,
+                    "the primary lets the replicas wait much longer for a block than they take for \
+                     it, and I give up its view: it is faulty, overloaded or far away"
+                );
+            }
             Event::RootDiffers { view, proposer, height, ours, theirs } => {
                 metrics.state_root_differences_total.add(1);
                 if self.other_root.note(*view, *height) {

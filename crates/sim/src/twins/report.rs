@@ -131,6 +131,7 @@ impl Observer for Story {
             Event::RootDiffers { .. } => return,
             Event::Certified(ballot) => format!("has QC({})", self.ballot(ballot)),
             Event::TimedOut(view) => format!("gives up view {view}"),
+            Event::TooSlow { view, leader } => format!("finds {leader} too slow in view {view}"),
             Event::GaveUp(view) => format!("has TC({view})"),
             Event::Committed { height, block, .. } => {
                 format!("commits {} at height {height}", self.names.of(block))

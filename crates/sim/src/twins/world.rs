@@ -381,6 +381,8 @@ impl<'a, O: Observer> World<'a, O> {
                 }
             }
             Output::Event(event) => self.note(slot, &event),
+            // HotStuff does not ask for it.
+            Output::PassOn { .. } => {}
         }
         None
     }

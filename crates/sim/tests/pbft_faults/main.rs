@@ -27,7 +27,10 @@ fn settings(authentication: Authentication) -> Settings {
 }
 
 fn cluster(pbft: Settings, replicas: usize) -> Cluster<Pbfts> {
-    let config = Config { pbft, replicas, clients: 8, batch_commands: 1, ..Config::default() };
+    cluster_of(Config { pbft, replicas, clients: 8, batch_commands: 1, ..Config::default() })
+}
+
+fn cluster_of(config: Config) -> Cluster<Pbfts> {
     let mut cluster = Cluster::<Pbfts>::of(config, Trace::default());
     // Their sessions are open.
     (0..8).for_each(|client| cluster.request(client, 1, 10));

@@ -113,7 +113,7 @@ impl Pbft {
 
     /// The blocks that f + 1 replicas prepare in this view: its primary ordered them. Those that
     /// earlier views alone ordered may have been dropped.
-    fn ordered(&self) -> Vec<Vote> {
+    pub(super) fn ordered(&self) -> Vec<Vote> {
         let (head, witness) =
             (self.chain.head().height(), self.domain.committee().honest_witness());
         let mut votes = self.window.agreed(Phase::Prepare, head, witness);

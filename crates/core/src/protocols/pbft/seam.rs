@@ -149,7 +149,7 @@ impl Protocol for Pbft {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.clock.deadline()
+        self.clock.deadline().into_iter().chain(self.rate.deadline()).min()
     }
 
     fn status(&self) -> Status {

@@ -23,6 +23,7 @@ impl Pbft {
         self.order.held.clear();
         self.behind = None;
         self.clock.failed();
+        self.rate.ends();
         self.must_write = true;
         self.say_change(fx);
     }
@@ -60,6 +61,7 @@ impl Pbft {
             && (!self.is_changing && waits
                 || self.is_changing && self.changes.has_quorum(self.view));
         self.clock.set(now, waits || self.behind.is_some(), is_timed);
+        self.watch_rate(now, ledger, fx);
         if self.clock.has_run_out(now) {
             self.give_up(self.view.next(), fx);
             self.clock.set(now, true, false);
@@ -149,6 +151,7 @@ impl Pbft {
         });
         self.changes.begin(new_view, signature);
         self.clock.entered();
+        self.rate.ends();
         self.must_write = true;
         fx.event(Event::Entered(self.view));
     }

@@ -45,6 +45,13 @@ pub enum Event {
     Certified(Ballot),
     /// This replica gave up on a view.
     TimedOut(View),
+    /// The leader of a view orders more slowly than it must, and the view is given up for that.
+    TooSlow {
+        /// The view.
+        view: View,
+        /// Its leader.
+        leader: ReplicaId,
+    },
     /// q time-outs made a certificate here, or one arrived.
     GaveUp(View),
     /// Blocks up to here are committed.
