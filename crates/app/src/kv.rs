@@ -103,6 +103,8 @@ pub struct KeyValue<M = Memory> {
     limit_bytes: u64,
     /// While a snapshot is taken over.
     taker: Option<Taker>,
+    /// The state that was marked: the map as it was, without what was changed since.
+    marked: Option<M>,
 }
 
 impl Default for KeyValue {
@@ -115,7 +117,7 @@ impl KeyValue {
     /// An empty store in memory, without a limit.
     #[must_use]
     pub fn new() -> Self {
-        Self { map: Memory::default(), limit_bytes: u64::MAX, taker: None }
+        Self { map: Memory::default(), limit_bytes: u64::MAX, taker: None, marked: None }
     }
 }
 
@@ -123,7 +125,7 @@ impl KeyValue<Disk> {
     /// An empty store that will be on disk, in a folder of `shelf`, without a limit.
     #[must_use]
     pub fn on_disk(shelf: &std::sync::Arc<disk::Shelf>) -> Self {
-        Self { map: Disk::new(shelf), limit_bytes: u64::MAX, taker: None }
+        Self { map: Disk::new(shelf), limit_bytes: u64::MAX, taker: None, marked: None }
     }
 }
 
@@ -144,13 +146,18 @@ impl<M: Storage> KeyValue<M> {
         let result = match command {
             Err(error) => Err(Refused::Malformed(error)),
             Ok(command) if !command.is_read_only() => Err(Refused::NotReadOnly),
-            Ok(command) => read::read(&self.map, &command, &place, &mut meter, &mut out),
+            Ok(command) => read::read(self.state(), &command, &place, &mut meter, &mut out),
         };
         if let Err(refused) = result {
             out.clear();
             refused.answer(&mut out);
         }
         (out.into(), meter.command_steps())
+    }
+
+    /// The state that is not undone: the marked one, if there is one.
+    fn state(&self) -> &M {
+        self.marked.as_ref().unwrap_or(&self.map)
     }
 
     /// How many keys there are.
@@ -187,11 +194,12 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn reader(&self) -> Option<Box<dyn Reader>> {
-        Some(Box::new(Frozen(Self { map: self.map.frozen()?, limit_bytes: 0, taker: None })))
+        let map = self.state().frozen()?;
+        Some(Box::new(Frozen(Self { map, limit_bytes: 0, taker: None, marked: None })))
     }
 
     fn usage(&self) -> Option<Usage> {
-        Some(Usage { used_bytes: self.map.used_bytes(), limit_bytes: self.limit_bytes })
+        Some(Usage { used_bytes: self.state().used_bytes(), limit_bytes: self.limit_bytes })
     }
 
     fn root(&mut self) -> Digest {
@@ -199,12 +207,27 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.map.freeze()
+        self.state().freeze()
     }
 
     /// Proves what is under a key, which is the question; see [`proof`].
     fn prover(&self) -> Option<Box<dyn Prover>> {
-        self.map.prover()
+        self.state().prover()
+    }
+
+    fn mark(&mut self) -> bool {
+        self.marked = self.map.marked();
+        self.marked.is_some()
+    }
+
+    fn keep(&mut self) {
+        self.marked = None;
+    }
+
+    fn undo(&mut self) {
+        if let Some(marked) = self.marked.take() {
+            self.map = marked;
+        }
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {

@@ -44,6 +44,8 @@ impl Decode for Tally {
 #[derive(Debug, Default)]
 pub struct Ordering {
     tally: Tally,
+    /// As it was marked.
+    marked: Option<Tally>,
 }
 
 impl Ordering {
@@ -83,7 +85,7 @@ impl StateMachine for Ordering {
 
     /// The [`Tally`], whatever the question.
     fn query(&self, _question: &[u8]) -> Bytes {
-        self.tally.to_bytes().into()
+        self.marked.unwrap_or(self.tally).to_bytes().into()
     }
 
     fn root(&mut self) -> Digest {
@@ -91,7 +93,20 @@ impl StateMachine for Ordering {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(self.tally)
+        Box::new(self.marked.unwrap_or(self.tally))
+    }
+
+    fn mark(&mut self) -> bool {
+        self.marked = Some(self.tally);
+        true
+    }
+
+    fn keep(&mut self) {
+        self.marked = None;
+    }
+
+    fn undo(&mut self) {
+        self.tally = self.marked.take().unwrap_or(self.tally);
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {

@@ -46,6 +46,9 @@ pub struct ChoiceArguments {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(AuthenticationName::NAMES, AuthenticationName::named))]
     authentication: Option<AuthenticationName>,
+    /// Answer a message delay earlier, when a block is prepared; an option of --protocol pbft.
+    #[arg(long)]
+    tentative: bool,
     /// To whom votes go; broadcast is an option of hotstuff-two-chain, and its default up to 50
     /// replicas. Default otherwise: next-leader.
     #[arg(long, value_name = "NAME")]
@@ -99,6 +102,7 @@ impl ChoiceArguments {
             combination: self.combination(replicas),
             fixed_leader: self.fixed_leader.map(ReplicaId),
             sampling: self.sampling,
+            tentative: self.tentative,
             transport: self.transport,
             laboratory: self.laboratory,
             ..testnet::Options::default()

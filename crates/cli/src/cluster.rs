@@ -36,6 +36,7 @@ fn usage(what: String, file: &Path) -> Failure {
 /// How a session with the cluster goes.
 pub fn session(cluster: &Cluster, send_to: SendTo) -> SessionConfig {
     let mut session = SessionConfig::new(cluster.chain_digest(), cluster.members.len());
+    session.tentative = cluster.tentative;
     session.frame_commands = cluster.limits.max_frame_commands as usize;
     session.frame_bytes = cluster.limits.max_frame_bytes as usize;
     session.route = match send_to {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::membership::{Committee, Membership};
 use crate::base::per_peer::PerPeer;
-use crate::base::types::{Digest, Height, Time};
+use crate::base::types::{Digest, Height, Time, View};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
 use crate::ledger::frame::{FrameId, SharedFrame};
@@ -81,6 +81,8 @@ pub struct Replica<P: Protocol, S> {
     /// By replica: the highest block it is known to hold.
     held_by: PerPeer<Height>,
     to_execute: VecDeque<Decision<P::Types>>,
+    /// A prepared block that is to be executed behind them, and the view.
+    tentative: Option<(BlockOf<P::Types>, View)>,
     snapshots: Snapshots<P::Types>,
     /// The root that somebody waits for.
     wish: Wish,
@@ -113,6 +115,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             verifications: Verifications::new(settings.certificate_cache, peers),
             held_by: PerPeer::new(peers),
             to_execute: VecDeque::new(),
+            tentative: None,
             snapshots: Snapshots::default(),
             wish: Wish::none(peers),
             halted: false,
@@ -417,6 +420,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let message = self.with_frames(message);
                 fx.output(Action::Broadcast(message));
             }
+            Output::Prepared { block, view } => self.tentative = Some((block, view)),
+            Output::RollBack => {
+                self.tentative = None;
+                self.execution.roll_back();
+            }
             Output::PassOn { to } => {
                 let waiting = self.payload.unordered(RELAY_FRAMES, RELAY_BYTES);
                 if !waiting.is_empty() {
@@ -434,6 +442,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let blocks: Vec<_> =
                     decisions.iter().filter_map(Decision::block).cloned().collect();
                 self.to_execute.extend(decisions);
+                self.tentative.take_if(|(waiting, _)| {
+                    blocks.iter().any(|block| block.height() >= waiting.height())
+                });
                 if !blocks.is_empty() {
                     fx.output(Action::Committed(blocks));
                 }

@@ -212,6 +212,7 @@ impl Family {
                         Authentication::Macs
                     }
                 },
+                tentative: cluster.tentative,
                 ..pbft::Settings::default()
             }),
             None if name == snowman::NAME => Self::Snowman(snowman::Settings {

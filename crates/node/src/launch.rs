@@ -55,6 +55,15 @@ pub enum LaunchError {
         /// What the program has.
         own: String,
     },
+    /// The application cannot undo a block.
+    #[error(
+        "`tentative` is true, and the application `{application}` cannot undo a block that is not \
+         committed in the end"
+    )]
+    CannotUndo {
+        /// What the cluster agreed on.
+        application: String,
+    },
 }
 
 /// The sockets of a replica.
@@ -305,6 +314,9 @@ fn run<S: StateMachine + 'static>(
     setup: Setup,
     fresh: Box<dyn Fn() -> S + Send>,
 ) -> Result<Launched, LaunchError> {
+    if loaded.cluster.tentative && !fresh().mark() {
+        return Err(LaunchError::CannotUndo { application: setup.application });
+    }
     let Sockets { peer, client, http } = sockets;
     let peer_address = peer.local_addr().map_err(StartError::System)?;
     let client_address = client.local_addr().map_err(StartError::System)?;

@@ -45,6 +45,8 @@ pub struct Options {
     pub fixed_leader: Option<ReplicaId>,
     /// How Snowman samples; `None`: as by default. Refused with other protocols.
     pub sampling: Option<SamplingName>,
+    /// Whether replicas answer tentatively. Refused with other protocols than PBFT.
+    pub tentative: bool,
     /// Whether the replicas are for experiments (`laboratory.enabled`).
     pub laboratory: bool,
     /// What replicas reach each other by.
@@ -68,6 +70,7 @@ impl Default for Options {
             combination: Combination::default(),
             fixed_leader: None,
             sampling: None,
+            tentative: false,
             laboratory: false,
             transport: TransportName::Tcp,
             application: Application::Kv,
@@ -212,6 +215,10 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
     if let Some((what, remedy)) = refusal {
         return Err(refused(what, "sampling", remedy));
     }
+    let refusal = combination::tentative_refusal(options.combination.protocol);
+    if let Some((what, remedy)) = refusal.filter(|_| options.tentative) {
+        return Err(refused(what, "tentative", remedy));
+    }
     if let Some((key, value, instead)) = options.combination.laboratory()
         && !options.laboratory
     {
@@ -310,6 +317,7 @@ fn cluster_of(
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.sampling = options.sampling.unwrap_or(cluster.sampling);
+    cluster.tentative = options.tentative;
     cluster.group_key = secrets.group_key;
     cluster.transport = options.transport;
     cluster.application = options.application;

@@ -220,6 +220,26 @@ fn snowman_alone_samples() {
 }
 
 #[test]
+fn pbft_alone_answers_tentatively() {
+    let world = world();
+    world.set("tentative = true");
+    let (what, remedy) = (
+        "`tentative` is true, but `protocol` is \"hotstuff-chained\"",
+        "set protocol = \"pbft\", or leave out tentative",
+    );
+    world.expect(what, "tentative = ", remedy);
+    world.set("tentative = false");
+    world.load(&[]).unwrap();
+    world.set("tentative = true");
+    world.set("protocol = \"pbft\"");
+    world.load(&[]).unwrap();
+
+    let options = Options { combination: CHAINED, tentative: true, ..Options::default() };
+    let place = Place::Flag("--tentative".to_owned());
+    assert_eq!(refused(&options), (what.to_owned(), remedy.to_owned(), place));
+}
+
+#[test]
 fn a_fixed_leader_is_one_of_the_replicas() {
     let world = world();
     world.set("fixed_leader = 0");

@@ -10,11 +10,11 @@ use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::protocols::hotstuff::pacemaker::{Timing, Waits};
 use quorate_core::replica::Ancestors;
 use quorate_node::config::{
-    Application, Durability, Loaded, Overrides, SentAncestors, StateStore, TimeoutKind,
-    VoteVerification, load,
+    Application, Choices, Durability, Loaded, Overrides, ProtocolName, SentAncestors, StateStore,
+    TimeoutKind, VoteVerification, load,
 };
 use quorate_node::family::Family;
-use quorate_node::launch::{Remedies, setup};
+use quorate_node::launch::{Remedies, launch, setup};
 use quorate_node::replica::Setup;
 use quorate_node::testnet::{self, Options};
 
@@ -41,6 +41,34 @@ fn loaded(folder: &std::path::Path) -> Loaded {
 fn set_up(loaded: &Loaded, remedies: Remedies) -> Setup {
     let committee = loaded.cluster.committee().unwrap();
     setup(loaded, committee, loaded.open_keys().unwrap(), remedies)
+}
+
+/// A state on disk cannot be undone: a replica that is to answer tentatively says so, and how to go
+/// on.
+#[tokio::test]
+async fn an_application_that_cannot_undo_a_block_does_not_answer_tentatively() {
+    let folder = tempfile::tempdir().unwrap();
+    let combination = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
+    let combination = combination.among(4);
+    let options = Options { combination, tentative: true, ..Options::default() };
+    let testnet = testnet::init(folder.path(), 4, &options).unwrap();
+    for state in [StateStore::Disk, StateStore::Memory] {
+        let mut loaded = load(&testnet.replicas[2], &Overrides::default()).unwrap();
+        let Family::Pbft(protocol) = Family::tuned(&loaded.cluster, &loaded.node) else {
+            panic!("PBFT was chosen");
+        };
+        assert!(protocol.tentative);
+        loaded.node.storage.state = state;
+        let (committee, keys) = (loaded.cluster.committee().unwrap(), loaded.open_keys().unwrap());
+        match (state, launch(&loaded, committee, keys, Remedies::default()).await) {
+            (StateStore::Memory, launched) => launched.unwrap().running.stop(),
+            (StateStore::Disk, Ok(_)) => panic!("it starts"),
+            (StateStore::Disk, Err(error)) => {
+                let said = error.to_string();
+                assert!(said.contains("the application `kv` cannot undo a block"), "{said}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub fn addresses(cluster: &Cluster) -> Vec<ReplicaAddress> {
 #[must_use]
 pub fn config(cluster: &Cluster, give_up_after: Option<Duration>) -> ClientConfig {
     let mut session = SessionConfig::new(cluster.chain_digest(), cluster.members.len());
+    session.tentative = cluster.tentative;
     session.frame_commands = cluster.limits.max_frame_commands as usize;
     session.frame_bytes = cluster.limits.max_frame_bytes as usize;
     ClientConfig {

@@ -264,6 +264,11 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
         LaunchError::OtherApplication { .. } => {
             (Exit::Usage, "run the program of the service that cluster.toml names")
         }
+        LaunchError::CannotUndo { .. } => (
+            Exit::Usage,
+            "leave out tentative in cluster.toml; or, with `kv`, set storage.state = \"memory\" in \
+             node.toml",
+        ),
         LaunchError::Listen { .. } => (Exit::Failed, "choose another address in node.toml"),
     };
     Failure::at(exit, error.to_string(), data, remedy)

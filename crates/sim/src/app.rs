@@ -28,6 +28,8 @@ pub struct Register {
     pub breaks_at: Option<usize>,
     /// The service under test, if there is one.
     pub(crate) service: Option<Box<dyn Hosted>>,
+    /// How many commands there were, and their hash, when the state was marked.
+    pub(crate) marked: Option<(usize, Digest)>,
 }
 
 impl Register {
@@ -39,6 +41,12 @@ impl Register {
         }
         self.head = Digest::of("test register", &bytes);
         self.commands.push(command.into());
+    }
+
+    /// The commands of committed blocks.
+    pub fn committed(&self) -> &[Arc<[u8]>] {
+        let count = self.marked.map_or(self.commands.len(), |(count, _)| count);
+        &self.commands[..count]
     }
 
     /// Whether what must always hold of the service holds.
@@ -89,7 +97,30 @@ impl StateMachine for Register {
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
         let service = self.service.as_ref().map(|service| service.snapshot());
-        Box::new(Frozen(self.commands.clone(), service))
+        Box::new(Frozen(self.committed().to_vec(), service))
+    }
+
+    fn mark(&mut self) -> bool {
+        let can = self.service.as_mut().is_none_or(|service| service.machine().mark());
+        self.marked = can.then_some((self.commands.len(), self.head));
+        can
+    }
+
+    fn keep(&mut self) {
+        self.marked = None;
+        if let Some(service) = &mut self.service {
+            service.machine().keep();
+        }
+    }
+
+    fn undo(&mut self) {
+        if let Some((count, head)) = self.marked.take() {
+            self.commands.truncate(count);
+            self.head = head;
+        }
+        if let Some(service) = &mut self.service {
+            service.machine().undo();
+        }
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {

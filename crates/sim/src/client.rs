@@ -13,6 +13,7 @@ use quorate_core::client::{BatchId, Input, Output, Packed, Session, SessionConfi
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::{Duration, ReplicaId, Time};
 
+use super::config::Config;
 use super::keys::{CHAIN, Key};
 
 /// To which replicas a client is connected.
@@ -50,6 +51,8 @@ pub struct Client {
     connected: bool,
     replicas: usize,
     patience: Duration,
+    /// It takes tentative answers.
+    tentative: bool,
     incarnation: u64,
     next_command: u64,
     next_batch: BatchId,
@@ -66,13 +69,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has said nothing yet. `patience`: the least time before it repeats itself.
-    pub fn new(id: usize, replicas: usize, patience: Duration) -> Self {
-        let key = Key::of_client(id);
+    /// A client of such a cluster that has said nothing yet.
+    pub fn new(id: usize, config: &Config) -> Self {
+        let (key, replicas, tentative) =
+            (Key::of_client(id), config.replicas, config.pbft.tentative);
+        let patience = Duration::from_micros(config.client_patience);
         Self {
             id,
             key,
-            session: session(key, replicas, patience, 1, Time(0)),
+            session: session((key, replicas), (patience, tentative), 1, Time(0)),
+            tentative,
             targets: Targets::All,
             connected: false,
             replicas,
@@ -183,7 +189,8 @@ impl Client {
     /// Forgets what it asked for, and opens another session when it is used again.
     pub fn give_up(&mut self, now: Time) {
         self.incarnation += 1;
-        self.session = session(self.key, self.replicas, self.patience, self.incarnation, now);
+        let (who, how) = ((self.key, self.replicas), (self.patience, self.tentative));
+        self.session = session(who, how, self.incarnation, now);
         self.connected = false;
         self.sent = Sequence(0);
         self.under_way.clear();
@@ -232,8 +239,14 @@ impl Client {
     }
 }
 
-fn session(key: Key, replicas: usize, patience: Duration, incarnation: u64, now: Time) -> Session {
+fn session(
+    (key, replicas): (Key, usize),
+    (patience, tentative): (Duration, bool),
+    incarnation: u64,
+    now: Time,
+) -> Session {
     let config = SessionConfig {
+        tentative,
         retry_least: patience,
         retry_most: patience * 8,
         window: 32,

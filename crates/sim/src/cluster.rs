@@ -172,9 +172,7 @@ impl<F: Family> Cluster<F> {
             now: Time(0),
             slots: slots.collect(),
             network: Network::new(ids.len(), config.link),
-            clients: (0..config.clients)
-                .map(|id| Client::new(id, config.replicas, micros(config.client_patience)))
-                .collect(),
+            clients: (0..config.clients).map(|id| Client::new(id, &config)).collect(),
             by_key: keys::clients_by_key(config.clients),
             oracles: Oracles::default(),
             rng: Rng::new(config.seed),
@@ -552,11 +550,13 @@ impl<F: Family> Cluster<F> {
         self.slots[slot].core.as_deref().expect("the replica runs")
     }
 
-    /// Whether all correct replicas that run have executed the same commands. (Their heights may
-    /// differ: who made the last certificate knows more blocks without commands to be committed.)
+    /// Whether all correct replicas that run have executed the same commands, and all that clients
+    /// believe to be executed. (Their heights may differ: who made the last certificate knows more
+    /// blocks without commands to be committed.)
     pub fn is_level(&self) -> bool {
         let all = self.oracles.commands.len();
-        self.correct().all(|core| core.execution().application().commands.len() == all)
+        self.oracles.awaited.is_empty()
+            && self.correct().all(|core| core.execution().application().committed().len() == all)
     }
 }
 

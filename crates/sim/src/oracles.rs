@@ -40,6 +40,9 @@ pub struct Oracles {
     /// By client: the highest command number executed.
     executed: BTreeMap<String, u64>,
     outcomes: BTreeMap<(PublicKey, u64, u64), Outcome>,
+    /// Commands that clients believe to be executed, and that no correct replica has executed: by
+    /// their places. A client that takes tentative answers may be the first to know.
+    pub awaited: BTreeMap<usize, Vec<String>>,
     /// By client: how many commands it asked for.
     pub asked: BTreeMap<String, u64>,
     /// Of PBFT: what correct replicas have said.
@@ -201,16 +204,29 @@ impl Oracles {
         );
         *last = number;
         self.commands.push(Arc::clone(command));
+        for awaited in self.awaited.remove(&index).unwrap_or_default() {
+            self.is_at(&awaited, index);
+        }
     }
 
     /// Client `client` believes that its command `number` was executed as the one at `place`.
-    pub fn acknowledged(&self, client: usize, number: u64, place: u64) {
-        let command = self.commands.get(place as usize);
+    /// `may_wait`: clients take tentative answers.
+    pub fn acknowledged(&mut self, client: usize, number: u64, place: u64, may_wait: bool) {
+        let (head, place) = (format!("c{client}:{number} "), place as usize);
+        if may_wait && place >= self.commands.len() {
+            self.awaited.entry(place).or_default().push(head);
+        } else {
+            self.is_at(&head, place);
+        }
+    }
+
+    /// The command with this head was executed as the one at `place`.
+    fn is_at(&self, head: &str, place: usize) {
+        let command = self.commands.get(place);
         let command: &[u8] = command.map_or(&[], |command| command);
-        let prefix = format!("c{client}:{number} ");
         assert!(
-            command.starts_with(prefix.as_bytes()),
-            "acknowledged: c{client}:{number} at {place}, where {:?} was executed",
+            command.starts_with(head.as_bytes()),
+            "acknowledged: {head}at {place}, where {:?} was executed",
             String::from_utf8_lossy(command)
         );
     }

@@ -113,8 +113,9 @@ impl<F: Family> Cluster<F> {
     fn answered(&mut self, from: usize, client: usize, response: Response) {
         let id = self.slots[from].id;
         let sent = self.clients[client].respond(self.now, id, response);
+        let may_wait = self.config.pbft.tentative;
         for (number, place) in self.clients[client].replies.drain(..) {
-            self.oracles.acknowledged(client, number, place);
+            self.oracles.acknowledged(client, number, place, may_wait);
         }
         self.submit(client, sent);
     }
@@ -162,7 +163,7 @@ impl<F: Family> Cluster<F> {
         let Some(core) = place.core.as_ref().filter(|_| !place.faulty) else { return };
         F::holds(&mut self.oracles, place.id, core);
         let execution = core.execution();
-        let commands = &execution.application().commands;
+        let commands = execution.application().committed();
         if execution.height().0 > place.checked.0
             && let Err(what) = execution.application().check()
         {
@@ -185,6 +186,9 @@ impl<F: Family> Cluster<F> {
             && !self.slots[from].faulty
         {
             self.oracles.answers(self.slots[from].id, self.clients[client].key(), outcome);
+        }
+        if let Response::Tentative { view, .. } = &response {
+            self.note(from, || format!("answers c{client} tentatively (view {view})"));
         }
         for response in F::answers(self, from, response) {
             let delay = self.rng.between(self.config.link.delay);

@@ -70,6 +70,14 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     fn frozen(&self) -> Option<Self>
     where
         Self: Sized;
+    /// A map that stays as this one is now, if it is that cheap.
+    #[doc(hidden)]
+    fn marked(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
     /// What failed in reading.
     #[doc(hidden)]
     fn failure(&self) -> Option<KeepError> {
@@ -244,6 +252,10 @@ impl Storage for Memory {
     }
 
     fn frozen(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn marked(&self) -> Option<Self> {
         Some(self.clone())
     }
 

@@ -277,7 +277,10 @@ impl Cluster {
         });
         ClientConfig {
             replicas: addresses.collect(),
-            session: SessionConfig::new(self.agreed.chain_digest(), self.size()),
+            session: SessionConfig {
+                tentative: self.agreed.tentative,
+                ..SessionConfig::new(self.agreed.chain_digest(), self.size())
+            },
             give_up_after: None,
             authenticity: Authenticity::of(&self.agreed),
             incarnation: None,

@@ -46,6 +46,24 @@ fn a_primary_that_dies_under_load_is_replaced_and_comes_back() {
     assert_written(&cluster, SHAPE, &written);
 }
 
+/// The same where replicas answer before a block is committed.
+#[test]
+fn tentative_answers_outlive_a_primary_that_dies_under_load() {
+    let init = ["--protocol", "pbft", "--tentative", "--authentication", "macs"];
+    let mut cluster = Cluster::start(&init, &["view_timeout.base=300ms"]);
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(300);
+    for primary in [0, 1] {
+        cluster.kill(primary);
+        writers.wait_for(100);
+        cluster.start_replica(primary, &[]);
+        writers.wait_for(100);
+    }
+    let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
 /// A replica is stopped, so that nobody notices a broken connection, until the others are more than
 /// a window of 64 blocks ahead. Then the primary dies: nothing is decided without the one that was
 /// away.

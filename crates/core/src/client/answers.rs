@@ -1,8 +1,9 @@
 //! What a session makes of what replicas say.
 
 use super::error::{ClientError, Fatal, NotExecuted, Unknown};
-use super::session::{InFlight, Output, Phase, Session};
-use crate::base::types::{Duration, ReplicaId, Sequence, SessionId, Time};
+use super::session::{InFlight, Output, Phase, Session, SessionConfig};
+use super::votes::{Needed, Votes};
+use crate::base::types::{Duration, ReplicaId, Sequence, SessionId, Time, View};
 use crate::ledger::message::{Outcome, Refusal, Rejection, Response};
 use crate::ledger::packed::Packed;
 
@@ -22,7 +23,10 @@ impl Session {
         outputs: &mut Vec<Output>,
     ) {
         match response {
-            Response::Outcome(outcome) => self.vote(now, from, outcome, outputs),
+            Response::Outcome(outcome) => self.vote(now, from, outcome, None, outputs),
+            Response::Tentative { view, outcome, .. } => {
+                self.vote(now, from, outcome, Some(view), outputs);
+            }
             Response::Refused { session, first, reason } => {
                 if let Some(subject) = self.subject(session, first) {
                     self.refuse(now, from, &subject, reason, outputs);
@@ -68,7 +72,15 @@ impl Session {
         self.in_flight.iter().position(is_it).map(Subject::Frame)
     }
 
-    fn vote(&mut self, now: Time, from: ReplicaId, outcome: Outcome, outputs: &mut Vec<Output>) {
+    /// A replica says what became of a frame, or, tentatively, what does so in a view.
+    fn vote(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        outcome: Outcome,
+        tentative: Option<View>,
+        outputs: &mut Vec<Output>,
+    ) {
         let subject = match &outcome {
             Outcome::Opened { incarnation, session } if *session != SessionId(0) => {
                 self.opening_told(*incarnation)
@@ -79,16 +91,25 @@ impl Session {
             }
             Outcome::Rejected { session, first, .. } => self.subject(*session, *first),
         };
-        let needed = self.config.faults + mutant!("client-believes-f", 0, 1);
+        let SessionConfig { replicas, faults, tentative: takes, .. } = self.config;
+        let quorum = planted!("tentative-answers-of-a-witness", faults + 1, replicas - faults);
+        let needed = Needed {
+            committed: faults + mutant!("client-believes-f", 0, 1),
+            tentative: takes.then_some(quorum),
+        };
+        let add = |votes: &mut Votes| match tentative {
+            None => votes.add(from, outcome, needed),
+            Some(view) => votes.add_tentative(from, view, outcome, needed),
+        };
         match (subject, &mut self.phase) {
             (Some(Subject::Opening), Phase::Opening(opening)) => {
-                if let Some(outcome) = opening.votes.add(from, outcome, needed) {
+                if let Some(outcome) = add(&mut opening.votes) {
                     self.settle_opening(now, &outcome, outputs);
                 }
             }
             (Some(Subject::Frame(at)), _) => {
                 let Some(sent) = self.in_flight.get_mut(at) else { return };
-                if let Some(outcome) = sent.votes.add(from, outcome, needed) {
+                if let Some(outcome) = add(&mut sent.votes) {
                     self.settle(now, at, outcome, outputs);
                 }
             }

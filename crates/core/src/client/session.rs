@@ -38,6 +38,8 @@ pub struct SessionConfig {
     pub replicas: usize,
     /// f: how many of them may lie.
     pub faults: usize,
+    /// Whether n - f equal tentative outcomes of one view count: an option of PBFT's.
+    pub tentative: bool,
     /// Whom frames are sent to.
     pub route: Route,
     /// Most frames in flight. No more than the cluster's session window, or replicas turn down
@@ -66,6 +68,7 @@ impl SessionConfig {
             chain,
             replicas,
             faults: membership::faults(replicas),
+            tentative: false,
             route: Route::All,
             window: 16,
             frame_commands: MAX_COMMANDS,

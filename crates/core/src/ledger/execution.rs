@@ -9,6 +9,7 @@
 mod kept;
 mod panics;
 mod restoring;
+mod tentative;
 mod view;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -34,6 +35,7 @@ pub use crate::ledger::progress::{Poison, Progress, command_digest};
 pub use kept::{KeptNote, ResumeError, whole};
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
+use tentative::Tentative;
 pub use view::{StateSummary, View};
 
 /// Of how many of the latest states the roots are kept. A block names the state of an ancestor
@@ -58,6 +60,8 @@ pub struct Execution<S> {
     summary: StateSummary,
     /// Bytes of the frames executed since the state was frozen last.
     executed_bytes: u64,
+    /// A block above `height` that was executed before it was committed.
+    tentative: Option<Tentative>,
     /// Commands that are not given to the application.
     skipped: BTreeSet<Digest>,
     /// Why nothing executes any more.
@@ -195,6 +199,7 @@ impl<S: StateMachine> Execution<S> {
             roots,
             summary,
             executed_bytes,
+            tentative: None,
             skipped,
             halted,
         };
@@ -202,7 +207,8 @@ impl<S: StateMachine> Execution<S> {
         state
     }
 
-    /// Executes the decided block at the next height.
+    /// Executes the decided block at the next height, or keeps what was executed of it
+    /// [tentatively](Self::execute_tentatively).
     ///
     /// # Errors
     /// [`ExecutionError`]. After a wrong number of replies, or where the state could not be kept,
@@ -221,13 +227,10 @@ impl<S: StateMachine> Execution<S> {
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
         }
-        let plan = self.sessions.plan(height, frames);
-        let (replies, commands) = self.apply(height, view, &plan)?;
-        let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
-            let error = ExecutionError::ReplyCount { height, source };
-            self.halted = Some(error.clone());
-            error
-        })?;
+        let (outcomes, commands) = match self.keep_tentative(&block_id) {
+            Some(executed) => executed,
+            None => self.carry_out(height, view, frames)?,
+        };
         (self.height, self.block_id) = (height, block_id);
         self.executed_bytes +=
             frames.iter().map(|frame| frame.encoded_bytes().len() as u64).sum::<u64>();
@@ -235,6 +238,23 @@ impl<S: StateMachine> Execution<S> {
         let finished = finished.map_err(|message| self.halt_panicked(height, None, message))?;
         let root = finished.map_err(|source| self.halt_unkept(height, source))?;
         Ok(Executed { height, root, outcomes, commands })
+    }
+
+    /// What becomes of the frames of a block, and how many commands it executed.
+    fn carry_out(
+        &mut self,
+        height: Height,
+        view: types::View,
+        frames: &[SharedFrame],
+    ) -> Result<(Vec<(PublicKey, Outcome)>, u64), ExecutionError> {
+        let plan = self.sessions.plan(height, frames);
+        let (replies, commands) = self.apply(height, view, &plan)?;
+        let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
+            let error = ExecutionError::ReplyCount { height, source };
+            self.halted = Some(error.clone());
+            error
+        })?;
+        Ok((outcomes, commands))
     }
 
     /// Has the application apply what is planned, and counts the commands.
@@ -363,10 +383,10 @@ impl<S: StateMachine> Execution<S> {
         Height((self.height.0 + 1).saturating_sub(self.roots.len() as u64))
     }
 
-    /// The session table.
+    /// The session table, as committed blocks left it.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
-        &self.sessions
+        self.tentative.as_ref().map_or(&self.sessions, Tentative::sessions)
     }
 
     /// The application.
@@ -378,7 +398,7 @@ impl<S: StateMachine> Execution<S> {
     /// How a frame stands with the latest state; see [`Sessions::standing`].
     #[must_use]
     pub fn standing(&self, frame: &Frame) -> Standing {
-        self.sessions.standing(frame)
+        self.sessions().standing(frame)
     }
 
     /// The application's answer from the latest state, without ordering the question.
@@ -414,7 +434,7 @@ impl<S: StateMachine> Execution<S> {
     }
 
     fn handle(&self, application: Part) -> SnapshotHandle {
-        SnapshotHandle { summary: self.summary, sessions: self.sessions.snapshot(), application }
+        SnapshotHandle { summary: self.summary, sessions: self.sessions().snapshot(), application }
     }
 
     /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes

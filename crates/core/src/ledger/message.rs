@@ -8,7 +8,7 @@ use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
 use crate::base::crypto::Signature;
 use crate::base::membership::MAX_REPLICAS;
-use crate::base::types::{Height, Sequence, SessionId};
+use crate::base::types::{Height, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 
 /// Longest question to the application, bytes.
@@ -75,6 +75,18 @@ pub enum Response {
         /// The outcome.
         outcome: Outcome,
         /// The replica's signature.
+        signature: Signature,
+    },
+    /// What becomes of a frame if the block that holds it is committed: its sender has prepared the
+    /// block, and executed it on the state of committed blocks. Believed when n - f replicas say the
+    /// same of one view: then the block is committed.
+    Tentative {
+        /// The view in which the block is prepared.
+        view: View,
+        /// The outcome.
+        outcome: Outcome,
+        /// The replica's signature ([what it signs](Outcome::tentative_statement)), where the
+        /// cluster agreed on signed outcomes; [`Signature::NONE`] elsewhere.
         signature: Signature,
     },
     /// This replica did not take the frame in. Its own word only: a hint, never an outcome.
@@ -229,6 +241,12 @@ impl Encode for Response {
                 outcome.encode(out);
                 signature.encode(out);
             }
+            Self::Tentative { view, outcome, signature } => {
+                out.push(9);
+                view.encode(out);
+                outcome.encode(out);
+                signature.encode(out);
+            }
             Self::Refused { session, first, reason } => {
                 out.push(2);
                 session.encode(out);
@@ -299,6 +317,11 @@ impl Decode for Response {
             }),
             7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
             8 => Ok(Self::Signed {
+                outcome: Outcome::decode(reader)?,
+                signature: Signature::decode(reader)?,
+            }),
+            9 => Ok(Self::Tentative {
+                view: View::decode(reader)?,
                 outcome: Outcome::decode(reader)?,
                 signature: Signature::decode(reader)?,
             }),

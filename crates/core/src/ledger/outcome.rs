@@ -117,6 +117,21 @@ impl Outcome {
         let (chain, epoch) = (committee.chain(), committee.epoch());
         Statement::new(&chain, epoch, 0, Kind::Outcome, View(0), 0, &content)
     }
+
+    /// The same of a tentative outcome, of a block that is prepared in `view`.
+    #[must_use]
+    pub fn tentative_statement(
+        &self,
+        committee: &Committee,
+        client: &PublicKey,
+        view: View,
+    ) -> Statement {
+        let mut bytes = client.0.to_vec();
+        self.encode(&mut bytes);
+        let content = Digest::of("quorate tentative outcome", &bytes);
+        let (chain, epoch) = (committee.chain(), committee.epoch());
+        Statement::new(&chain, epoch, 0, Kind::Outcome, view, 0, &content)
+    }
 }
 
 impl Encode for Outcome {

@@ -60,8 +60,8 @@ use answers::Run;
 use quorate_merkle::MerkleMap;
 use session::Session;
 
-/// The table of live sessions.
-#[derive(Debug)]
+/// The table of live sessions. A clone shares the sessions themselves.
+#[derive(Clone, Debug)]
 pub struct Sessions {
     limits: Limits,
     /// The number that the next session gets.

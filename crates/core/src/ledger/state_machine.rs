@@ -95,6 +95,24 @@ pub trait StateMachine: Send {
         None
     }
 
+    /// Marks the state as it is now, so that [`undo`](Self::undo) comes back to it. Says whether the
+    /// application can do that; one that cannot is never executed tentatively. Cheap: no copy of
+    /// the state. Asked between blocks, the [root](Self::root) being computed.
+    ///
+    /// One block at most is applied behind a mark. Until the mark is [kept](Self::keep) or
+    /// [undone](Self::undo), [`query`](Self::query), [`reader`](Self::reader),
+    /// [`usage`](Self::usage), [`snapshot`](Self::snapshot) and [`prover`](Self::prover) are of the
+    /// state that was marked, and the root is not asked for: the block may never be committed.
+    fn mark(&mut self) -> bool {
+        false
+    }
+
+    /// What was applied behind the mark is committed: forgets the mark.
+    fn keep(&mut self) {}
+
+    /// What was applied behind the mark is not committed: comes back to the state that was marked.
+    fn undo(&mut self) {}
+
     /// Why the application cannot go on, if it cannot: an application that is a process of its own
     /// may have ended. The replica stops then. Cheap: asked several times a second.
     fn fault(&self) -> Option<String> {

@@ -427,6 +427,16 @@ pub enum Output<T: Types> {
     },
     /// Send to every other replica.
     Broadcast(T::Message),
+    /// This block is prepared, and all below are decided: execute it tentatively, after what was
+    /// decided before.
+    Prepared {
+        /// The block.
+        block: BlockOf<T>,
+        /// The view that it is prepared in.
+        view: View,
+    },
+    /// What was executed tentatively, and is not decided, may never be: undo it.
+    RollBack,
     /// Pass on to this replica the oldest frames that wait here and are in no block.
     PassOn {
         /// To whom.

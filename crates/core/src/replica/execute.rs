@@ -1,6 +1,7 @@
 //! Executing what was committed, and keeping snapshots of it.
 
 use super::{Action, Fx, Halt, MAX_ROOTS, Replica, SnapshotMeta};
+use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Height, Time};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::message::Response;
@@ -13,7 +14,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// How many decisions of committed blocks wait to be executed.
     #[must_use]
     pub fn to_execute(&self) -> usize {
-        if self.halted { 0 } else { self.to_execute.len() }
+        if self.halted { 0 } else { self.to_execute.len() + usize::from(self.tentative.is_some()) }
     }
 
     /// Executes the committed blocks. Called by the drive loop after votes and proposals have
@@ -35,6 +36,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 Decision::Root(attested) => self.on_attested(attested, &mut fx),
             }
         }
+        self.execute_tentatively(&mut fx);
         if !self.halted {
             if self.protocol.roots_every() == 1 {
                 self.snapshot_if_due(&mut fx);
@@ -69,6 +71,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
                 let settled = self.payload.mempool.committed(&frames, self.execution.sessions());
                 self.answer(&settled, fx);
+            }
+            Err(error) => self.halt(Halt::Execution(error), fx),
+        }
+    }
+
+    /// Executes a prepared block, and tells the clients so.
+    fn execute_tentatively(&mut self, fx: &mut Fx<P::Types>) {
+        let Some((block, view)) = self.tentative.take().filter(|_| !self.halted) else { return };
+        let Some(frames) = self.payload.bodies(&block.id()).cloned() else { return };
+        let (height, id) = (block.height(), block.id());
+        match self.execution.execute_tentatively(height, block.view(), id, &frames) {
+            Ok(outcomes) => {
+                for (client, outcome) in outcomes.into_iter().flatten() {
+                    let signature = Signature::NONE;
+                    let response = Response::Tentative { view, outcome, signature };
+                    fx.output(Action::Respond { client, response });
+                }
             }
             Err(error) => self.halt(Halt::Execution(error), fx),
         }

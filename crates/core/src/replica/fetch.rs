@@ -204,6 +204,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.execution = execution.skipping_as(&self.execution);
                 self.to_execute.clear();
+                self.tentative = None;
                 self.catch_up.answered(from, Some(offer.block.height()));
                 let settled = self.payload.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);

@@ -50,6 +50,10 @@ pub struct Journal {
     pub commands: Vec<Vec<u8>>,
     /// Gives one reply too few (-1) or too many (1).
     pub miscount: i8,
+    /// How many commands there were when the state was marked.
+    pub marked: Option<usize>,
+    /// Marks nothing.
+    pub is_final: bool,
 }
 
 pub fn journal_reply(before: usize, command: &[u8]) -> Vec<u8> {
@@ -81,7 +85,7 @@ impl StateMachine for Journal {
     }
 
     fn query(&self, question: &[u8]) -> Bytes {
-        [question, b" of ", self.commands.len().to_string().as_bytes()].concat().into()
+        [question, b" of ", self.kept().len().to_string().as_bytes()].concat().into()
     }
 
     fn root(&mut self) -> Digest {
@@ -90,6 +94,19 @@ impl StateMachine for Journal {
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(Spelled(self.spelled()))
+    }
+
+    fn mark(&mut self) -> bool {
+        self.marked = (!self.is_final).then_some(self.commands.len());
+        self.marked.is_some()
+    }
+
+    fn keep(&mut self) {
+        self.marked = None;
+    }
+
+    fn undo(&mut self) {
+        self.commands.truncate(self.marked.take().expect("the state was marked"));
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
@@ -113,9 +130,13 @@ impl StateMachine for Journal {
 }
 
 impl Journal {
+    fn kept(&self) -> &[Vec<u8>] {
+        &self.commands[..self.marked.unwrap_or(self.commands.len())]
+    }
+
     fn spelled(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for command in &self.commands {
+        for command in self.kept() {
             out.extend_from_slice(&(command.len() as u32).to_le_bytes());
             out.extend_from_slice(command);
         }

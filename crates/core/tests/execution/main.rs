@@ -9,3 +9,4 @@ mod mempool;
 mod model;
 mod sessions;
 mod snapshots;
+mod tentative;

@@ -36,7 +36,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -53,6 +53,7 @@ const OTHERS: [&str; 18] = [
     "pbft/happy_path_macs",
     "pbft/happy_path_signatures",
     "pbft/late_replica",
+    "pbft/tentative",
     "pbft/view_change_macs",
     "pbft/view_change_signatures",
 ];

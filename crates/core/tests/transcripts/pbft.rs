@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `cluster [authentication=macs] [replicas=4] [window=64] [every=32] [under_way=8]` | starts replicas anew; a block is one frame, a view is waited for 100 ms |
+//! | `cluster [authentication=macs] [replicas=4] [window=64] [every=32] [under_way=8] [tentative=0]` | starts replicas anew; a block is one frame, a view is waited for 100 ms |
 //! | `sessions` | three clients open their sessions, and all falls silent |
 //! | `request [client=0]` | a client wants a command executed |
 //! | `lose prepares [of=height] [from=r0] [to=r1]` | messages of a kind are lost from now on: `pre-prepares`, `prepares`, `commits`, `checkpoints`, `view-changes`, `new-views` |
@@ -42,7 +42,8 @@ impl OfPbft {
     }
 
     fn create(&mut self, words: &Words<'_>) {
-        words.only(&["authentication", "replicas", "window", "every", "under_way"]);
+        let known = ["authentication", "replicas", "window", "every", "under_way", "tentative"];
+        words.only(&known);
         let authentication = match words.value("authentication").unwrap_or("macs") {
             "macs" => Authentication::Macs,
             "signatures" => Authentication::Signatures,
@@ -55,6 +56,7 @@ impl OfPbft {
             window: words.number("window").unwrap_or(defaults.window),
             checkpoint_every: words.number("every").unwrap_or(defaults.checkpoint_every),
             under_way: words.number("under_way").unwrap_or(defaults.under_way),
+            tentative: words.number("tentative") == Some(1),
             patience: Patience { base, max: base * 64 },
         };
         let defaults = Config::default();

@@ -305,6 +305,7 @@ impl LocalCluster {
     #[must_use]
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::new(self.cluster.chain_digest(), self.size());
+        session.tentative = self.cluster.tentative;
         session.frame_commands = self.cluster.limits.max_frame_commands as usize;
         session.frame_bytes = self.cluster.limits.max_frame_bytes as usize;
         session.route = Route::All;

@@ -151,6 +151,8 @@ impl Node {
                 Output::Send { .. }
                 | Output::Broadcast(_)
                 | Output::PassOn { .. }
+                | Output::Prepared { .. }
+                | Output::RollBack
                 | Output::Event(_) => {}
             }
         }

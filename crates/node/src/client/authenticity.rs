@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorate_core::base::crypto::{Check, PublicKey, Scheme, Share};
+use quorate_core::base::crypto::{Check, PublicKey, Scheme, Share, Signature};
 use quorate_core::client::message::Response;
 use quorate_core::{Committee, ReplicaId};
 
@@ -50,7 +50,11 @@ impl Authenticity {
     #[must_use]
     pub fn verify(&self, key: &PublicKey, responses: &[(ReplicaId, Response)]) -> Vec<bool> {
         let Self::Signed { committee, scheme } = self else {
-            let is_plain = |response: &Response| !matches!(response, Response::Signed { .. });
+            let is_plain = |response: &Response| match response {
+                Response::Signed { .. } => false,
+                Response::Tentative { signature, .. } => *signature == Signature::NONE,
+                _ => true,
+            };
             return responses.iter().map(|(_, response)| is_plain(response)).collect();
         };
         let check = |(signer, response): &(ReplicaId, Response)| match response {
@@ -58,12 +62,18 @@ impl Authenticity {
                 let (statement, signature) = (outcome.statement(committee, key), *signature);
                 Some(Check::Replica(Share { signer: *signer, statement, signature }))
             }
+            Response::Tentative { view, outcome, signature } => {
+                let statement = outcome.tentative_statement(committee, key, *view);
+                Some(Check::Replica(Share { signer: *signer, statement, signature: *signature }))
+            }
             _ => None,
         };
         let checks: Vec<_> = responses.iter().filter_map(check).collect();
         let mut verdicts = scheme.verify(&checks).into_iter();
         let verdict = |(_, response): &(ReplicaId, Response)| match response {
-            Response::Signed { .. } => verdicts.next().unwrap_or(false),
+            Response::Signed { .. } | Response::Tentative { .. } => {
+                verdicts.next().unwrap_or(false)
+            }
             Response::Outcome(_) => false,
             _ => true,
         };
@@ -73,10 +83,10 @@ impl Authenticity {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
+    use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
     use quorate_core::base::membership::ReplicaKey;
     use quorate_core::client::message::{Outcome, Refusal};
-    use quorate_core::{Digest, Epoch, Sequence, SessionId};
+    use quorate_core::{Digest, Epoch, Sequence, SessionId, View};
     use quorate_crypto::SecretKey;
     use quorate_crypto::committee_keys::MemberKey;
 
@@ -102,6 +112,13 @@ mod tests {
         Response::Signed { signature: key(signer).sign(&statement), outcome }
     }
 
+    fn tentative(committee: &Committee, signed_of: u64, view: u64) -> Response {
+        let (outcome, view) = (outcome(), View(view));
+        let client = key(90).public_key();
+        let statement = outcome.tentative_statement(committee, &client, View(signed_of));
+        Response::Tentative { view, signature: key(1).sign(&statement), outcome }
+    }
+
     /// What is signed for another chain, epoch or client, by another replica, or not at all, is
     /// refused, whatever stands beside it.
     #[test]
@@ -116,6 +133,15 @@ mod tests {
         let (client, refusal) = (90, Refusal::Busy);
         let hint = Response::Refused { session: SessionId(7), first: Sequence(3), reason: refusal };
         let none = Response::Signed { outcome: outcome(), signature: Signature::NONE };
+        // Neither signature stands for the other kind.
+        let Response::Signed { outcome: same, signature } = signed(&ours, client, 1) else {
+            unreachable!()
+        };
+        let as_tentative = Response::Tentative { view: View(0), outcome: same, signature };
+        let Response::Tentative { outcome: same, signature, .. } = tentative(&ours, 0, 0) else {
+            unreachable!()
+        };
+        let as_committed = Response::Signed { outcome: same, signature };
         let said = [
             (signed(&ours, client, 1), true),
             (signed(&ours, client, 2), false),
@@ -123,6 +149,10 @@ mod tests {
             (signed(&committee(b"ours", 3), client, 1), false),
             (signed(&ours, 91, 1), false),
             (none, false),
+            (tentative(&ours, 4, 4), true),
+            (tentative(&ours, 4, 5), false),
+            (as_tentative, false),
+            (as_committed, false),
             (Response::Outcome(outcome()), false),
             (hint, true),
             (signed(&ours, client, 1), true),

@@ -19,7 +19,7 @@ use super::ReplicaAddress;
 const REDIAL_LEAST: Duration = Duration::from_millis(50);
 const REDIAL_MOST: Duration = Duration::from_secs(2);
 /// Bytes of a response beside its replies, at most.
-const RESPONSE_OVERHEAD_BYTES: usize = 64;
+const RESPONSE_OVERHEAD_BYTES: usize = 256;
 /// Bytes waiting to be written to one replica, at most. One that takes in nothing is left, and
 /// told everything it needs when it is back.
 const BACKLOG_BYTES: usize = 64 << 20;
@@ -112,7 +112,9 @@ impl Link {
 
     fn heard(&mut self, response: Response) -> News {
         self.redial_after = REDIAL_LEAST;
-        if let Response::Outcome(_) | Response::Signed { .. } = response {
+        if let Response::Outcome(_) | Response::Signed { .. } | Response::Tentative { .. } =
+            response
+        {
             self.contact.heard.fetch_add(1, Ordering::Relaxed);
         }
         News::Response(response)

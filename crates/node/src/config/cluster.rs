@@ -56,6 +56,9 @@ pub struct Cluster {
     pub signatures: SchemeName,
     /// By what it is known who says something.
     pub authentication: AuthenticationName,
+    /// Whether replicas of PBFT answer tentatively, and clients take such answers. No part of the
+    /// chain's identity: without the other side it does nothing.
+    pub tentative: bool,
     /// The committee's public key; there is one exactly if the scheme
     /// [needs it](SchemeName::is_dealt).
     pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
@@ -293,6 +296,9 @@ impl Cluster {
         if self.protocol == ProtocolName::Snowman {
             settings.set("sampling", text(self.sampling.name()), Place::Default);
         }
+        if self.tentative {
+            settings.set("tentative", Value::Bool(true), Place::Default);
+        }
         if let Some(key) = &self.group_key {
             settings.set("group_key", Value::Hex(key.to_vec()), Place::Default);
         }
@@ -363,6 +369,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         sampling: SamplingName::named(&settings.text("sampling")?)?,
         signatures,
         authentication,
+        tentative: settings.bool("tentative")?,
         group_key: settings.bytes("group_key"),
         transport: TransportName::named(&settings.text("transport")?)?,
         application: Application::named(&settings.text("application")?)?,

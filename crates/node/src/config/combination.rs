@@ -312,6 +312,15 @@ pub fn fixed_leader_refusal(
     })
 }
 
+/// What is wrong with tentative answers that were asked for: the protocol gives none.
+#[must_use]
+pub fn tentative_refusal(protocol: ProtocolName) -> Option<(String, &'static str)> {
+    (protocol != ProtocolName::Pbft).then(|| {
+        let what = format!("`tentative` is true, but `protocol` is \"{protocol}\"");
+        (what, "set protocol = \"pbft\", or leave out tentative")
+    })
+}
+
 /// What is wrong with parameters of samples that were named: nobody takes samples.
 #[must_use]
 pub fn sampling_refusal(protocol: ProtocolName) -> Option<(String, &'static str)> {

@@ -90,6 +90,13 @@ impl Signing {
                     self.metrics.profile.stage(Stage::Authenticate).visit(began.elapsed(), 1, 1);
                     Response::Signed { outcome, signature }
                 }
+                Response::Tentative { view, outcome, .. } => {
+                    let began = Instant::now();
+                    let statement = outcome.tentative_statement(&self.committee, &client, view);
+                    let signature = self.signer.sign(&statement);
+                    self.metrics.profile.stage(Stage::Authenticate).visit(began.elapsed(), 1, 1);
+                    Response::Tentative { view, outcome, signature }
+                }
                 // A hint, by the replica's own word.
                 response => response,
             };

@@ -66,6 +66,7 @@ fn draw(rng: &mut Rng, seed: u64) -> Config {
         checkpoint_every,
         under_way: rng.pick(&[1, 3, 8]),
         patience: Patience { base, max: base * 64 },
+        ..Settings::default()
     };
     let replicas = rng.pick(&[4, 4, 4, 5, 7]);
     let clients = 4;

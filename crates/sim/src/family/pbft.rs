@@ -118,7 +118,9 @@ impl Family for Pbfts {
         let base = Duration::from_micros(2 * config.base_timeout);
         let patience = Patience { base, max: base * 64 };
         let under_way = rng.pick(&[1, 2, 8, 64]);
-        config.pbft = Settings { authentication, window, checkpoint_every, under_way, patience };
+        let tentative = config.seed.is_multiple_of(3);
+        config.pbft =
+            Settings { authentication, window, checkpoint_every, under_way, tentative, patience };
     }
 
     fn sends(oracles: &mut Oracles, replica: usize, _: Time, message: &Message) {

@@ -89,6 +89,7 @@ pub fn run(scenario: &Scenario, trace: Trace, place: &mut Option<Cluster<Pbfts>>
         window: 8,
         checkpoint_every: 4,
         under_way: 3,
+        tentative: scenario.twin % 2 == 1,
         patience,
     };
     let config = Config {

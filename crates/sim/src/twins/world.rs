@@ -382,7 +382,7 @@ impl<'a, O: Observer> World<'a, O> {
             }
             Output::Event(event) => self.note(slot, &event),
             // HotStuff does not ask for it.
-            Output::PassOn { .. } => {}
+            Output::PassOn { .. } | Output::Prepared { .. } | Output::RollBack => {}
         }
         None
     }

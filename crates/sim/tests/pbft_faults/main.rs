@@ -4,6 +4,7 @@
 mod crawling;
 mod liars;
 mod liveness;
+mod tentative;
 
 use quorate_core::Duration;
 use quorate_core::protocols::pbft::{Authentication, Patience, Settings};
@@ -23,7 +24,9 @@ const BOTH: [Authentication; 2] = [Authentication::Signatures, Authentication::M
 fn settings(authentication: Authentication) -> Settings {
     let base = Duration::from_micros(BASE);
     let patience = Patience { base, max: base * 64 };
-    Settings { authentication, window: 16, checkpoint_every: 8, under_way: 8, patience }
+    let (window, checkpoint_every, under_way) = (16, 8, 8);
+    let rest = Settings::default();
+    Settings { authentication, window, checkpoint_every, under_way, patience, ..rest }
 }
 
 fn cluster(pbft: Settings, replicas: usize) -> Cluster<Pbfts> {

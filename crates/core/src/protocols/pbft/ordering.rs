@@ -39,6 +39,7 @@ impl Pbft {
             }
         }
         self.attest(fx);
+        self.run_ahead(fx);
     }
 
     /// The primary orders what waits, in a block on the last one: it waits for none to commit.
@@ -262,6 +263,8 @@ impl Pbft {
             }
             decisions.push(Decision::Block(Arc::clone(block)));
         }
+        // It is decided what stays.
+        self.ahead = None;
         let head = self.chain.head();
         let (height, view, block) = (head.height(), self.view, head.id());
         fx.output(Output::Commit(decisions));

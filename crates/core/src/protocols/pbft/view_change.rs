@@ -17,6 +17,7 @@ impl Pbft {
     /// begins.
     pub(super) fn give_up(&mut self, to: View, fx: &mut Fx) {
         fx.event(Event::TimedOut(self.view));
+        self.roll_back(fx);
         self.remember_chosen();
         (self.view, self.is_changing) = (to, true);
         self.order.chosen.clear();
@@ -131,6 +132,7 @@ impl Pbft {
 
     /// Begins a view with what was chosen.
     fn enter(&mut self, new_view: NewView, signature: Signature, chosen: Chosen, fx: &mut Fx) {
+        self.roll_back(fx);
         let Chosen { stable, blocks } = chosen;
         let (height, block) = match &stable {
             Some(Stable { checkpoint, .. }) => (checkpoint.height, checkpoint.block),

@@ -113,6 +113,14 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
                       view changes are signed with any. The latter two are options of pbft.",
         },
         Field {
+            key: "tentative",
+            kind: Kind::Bool,
+            preset: Preset::Is("false"),
+            comment: "Whether replicas execute blocks that are prepared, and answer a message delay earlier. A\n\
+                      client takes n - f equal answers of one view, or f + 1 of what is committed. An\n\
+                      option of pbft, for applications that can undo a block: kv in memory, and ordering.",
+        },
+        Field {
             key: "group_key",
             kind: Kind::Hex(&[GROUP_KEY_BYTES]),
             preset: Preset::Absent,

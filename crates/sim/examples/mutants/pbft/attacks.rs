@@ -65,7 +65,9 @@ pub fn run(number: u64) {
 fn settings(authentication: Authentication) -> Settings {
     let base = Duration::from_micros(BASE);
     let patience = Patience { base, max: base * 64 };
-    Settings { authentication, window: 16, checkpoint_every: 8, under_way: 8, patience }
+    let (window, checkpoint_every, under_way) = (16, 8, 8);
+    let rest = Settings::default();
+    Settings { authentication, window, checkpoint_every, under_way, patience, ..rest }
 }
 
 /// Four replicas and their clients, whose sessions are open; one frame a block.
