@@ -23,8 +23,8 @@ use quorate_transport::TransportName;
 
 use crate::begin::begin_in;
 use crate::config::{
-    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
-    SamplingName, canonical_table, combination, node_file_text, public_half,
+    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, LivenessName,
+    Member, Place, SamplingName, canonical_table, combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 
@@ -45,6 +45,9 @@ pub struct Options {
     pub fixed_leader: Option<ReplicaId>,
     /// How Snowman samples; `None`: as by default. Refused with other protocols.
     pub sampling: Option<SamplingName>,
+    /// What Snowman does where sampling decides nothing; `None`: as by default. Refused with other
+    /// protocols.
+    pub liveness: Option<LivenessName>,
     /// Whether the replicas are for experiments (`laboratory.enabled`).
     pub laboratory: bool,
     /// What replicas reach each other by.
@@ -68,6 +71,7 @@ impl Default for Options {
             combination: Combination::default(),
             fixed_leader: None,
             sampling: None,
+            liveness: None,
             laboratory: false,
             transport: TransportName::Tcp,
             application: Application::Kv,
@@ -212,6 +216,13 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
     if let Some((what, remedy)) = refusal {
         return Err(refused(what, "sampling", remedy));
     }
+    let sampling = options.sampling.unwrap_or(SamplingName::LaterPractice);
+    let refusal = options.liveness.and_then(|named| {
+        combination::liveness_refusal(options.combination.protocol, named, sampling, replicas)
+    });
+    if let Some((what, remedy)) = refusal {
+        return Err(refused(what, "liveness", remedy));
+    }
     if let Some((key, value, instead)) = options.combination.laboratory()
         && !options.laboratory
     {
@@ -310,6 +321,7 @@ fn cluster_of(
     cluster.set_combination(options.combination);
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.sampling = options.sampling.unwrap_or(cluster.sampling);
+    cluster.liveness = options.liveness.unwrap_or(cluster.liveness);
     cluster.group_key = secrets.group_key;
     cluster.transport = options.transport;
     cluster.application = options.application;

@@ -176,7 +176,7 @@ impl<F: Family> Cluster<F> {
                 .map(|id| Client::new(id, config.replicas, micros(config.client_patience)))
                 .collect(),
             by_key: keys::clients_by_key(config.clients),
-            oracles: Oracles::default(),
+            oracles: Oracles::of(config.replicas),
             rng: Rng::new(config.seed),
             events: Events::default(),
             desk: Desk::default(),
