@@ -6,8 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
-    Application, AuthenticationName, Choices, Combination, Durability, LeaderName, PacemakerName,
-    ProtocolName, SamplingName, SchemeName, VoteRoute,
+    Application, AuthenticationName, Choices, Combination, Durability, LeaderName, LivenessName,
+    PacemakerName, ProtocolName, SamplingName, SchemeName, VoteRoute,
 };
 use quorate_node::testnet;
 pub use quorate_service::arguments::{HomeArgument, SettingArguments};
@@ -32,11 +32,17 @@ pub struct ChoiceArguments {
     /// The replica that leads with --leader fixed. Default: 0.
     #[arg(long, value_name = "ID")]
     fixed_leader: Option<u16>,
-    /// How Snowman samples: later-practice (k = 20, alpha = 15, beta = 20) or paper (k = 10,
-    /// alpha = 8, beta = 150). An option of --protocol snowman. Default: later-practice.
+    /// How Snowman samples: later-practice (k = 20, alpha = 15, beta = 20), paper (k = 10,
+    /// alpha = 8, beta = 150) or snowflake-plus (k = 80, alpha = 72, beta = 12). An option of
+    /// --protocol snowman. Default: later-practice.
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = named(SamplingName::NAMES, SamplingName::named))]
     sampling: Option<SamplingName>,
+    /// What Snowman does where polls decide nothing for long: sampling goes on polling, frosty has
+    /// a quorum decide. An option of --protocol snowman. Default: sampling.
+    #[arg(long, value_name = "NAME")]
+    #[arg(value_parser = named(LivenessName::NAMES, LivenessName::named))]
+    liveness: Option<LivenessName>,
     /// What replicas sign votes and time-outs with. Default: ed25519.
     #[arg(long, value_name = "SCHEME")]
     #[arg(value_parser = scheme())]
@@ -103,6 +109,7 @@ impl ChoiceArguments {
             fixed_leader: self.fixed_leader.map(ReplicaId),
             sampling: self.sampling,
             tentative: self.tentative,
+            liveness: self.liveness,
             transport: self.transport,
             laboratory: self.laboratory,
             ..testnet::Options::default()

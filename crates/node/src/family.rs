@@ -18,13 +18,12 @@ use quorate_core::protocols::hotstuff::{self, HotStuff, Settings, rules};
 use quorate_core::protocols::pbft::{self, Authentication, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
-use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::snowman::{self, Snowman};
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Height, ReplicaId};
 
 use crate::config::{
-    AuthenticationName, Cluster, LeaderName, Node, PacemakerName, ProtocolName, SamplingName,
+    AuthenticationName, Cluster, LeaderName, LivenessName, Node, PacemakerName, ProtocolName,
     SchemeName, SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
 };
 
@@ -140,7 +139,7 @@ impl Build for snowman::Settings {
     type Protocol = Snowman;
 
     fn origin(&self, committee: &Committee) -> Origin<snowman::Types> {
-        snowman::origin(committee)
+        snowman::origin(committee, self.fallback)
     }
 
     fn protocol(self, committee: Committee, me: ReplicaId) -> Snowman {
@@ -155,7 +154,7 @@ impl Build for snowman::Settings {
     }
 
     fn verifier(&self, committee: Committee) -> snowman::Domain {
-        snowman::Domain::new(committee, self.parameters)
+        self.domain(committee)
     }
 }
 
@@ -216,7 +215,11 @@ impl Family {
                 ..pbft::Settings::default()
             }),
             None if name == snowman::NAME => Self::Snowman(snowman::Settings {
-                parameters: parameters(cluster.sampling),
+                parameters: cluster.sampling.parameters(),
+                fallback: match cluster.liveness {
+                    LivenessName::Sampling => None,
+                    LivenessName::Frosty => Some(snowman::Fallback::default()),
+                },
                 ..snowman::Settings::default()
             }),
             None if name == sequencer::NAME => Self::Sequencer,
@@ -307,13 +310,6 @@ fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {
         broadcast_votes: cluster.votes == VoteRoute::Broadcast,
         second_vote: cluster.second_vote,
         ..Settings::new(rules)
-    }
-}
-
-fn parameters(sampling: SamplingName) -> Parameters {
-    match sampling {
-        SamplingName::LaterPractice => Parameters::LATER_PRACTICE,
-        SamplingName::Paper => Parameters::PAPER,
     }
 }
 

@@ -23,8 +23,8 @@ use quorate_transport::TransportName;
 
 use crate::begin::begin_in;
 use crate::config::{
-    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, Member, Place,
-    SamplingName, canonical_table, combination, node_file_text, public_half,
+    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, LivenessName,
+    Member, Place, SamplingName, canonical_table, combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 
@@ -47,6 +47,9 @@ pub struct Options {
     pub sampling: Option<SamplingName>,
     /// Whether replicas answer tentatively. Refused with other protocols than PBFT.
     pub tentative: bool,
+    /// What Snowman does where sampling decides nothing; `None`: as by default. Refused with other
+    /// protocols.
+    pub liveness: Option<LivenessName>,
     /// Whether the replicas are for experiments (`laboratory.enabled`).
     pub laboratory: bool,
     /// What replicas reach each other by.
@@ -71,6 +74,7 @@ impl Default for Options {
             fixed_leader: None,
             sampling: None,
             tentative: false,
+            liveness: None,
             laboratory: false,
             transport: TransportName::Tcp,
             application: Application::Kv,
@@ -219,6 +223,13 @@ fn refuse_combination(replicas: usize, options: &Options) -> Result<(), TestnetE
     if let Some((what, remedy)) = refusal.filter(|_| options.tentative) {
         return Err(refused(what, "tentative", remedy));
     }
+    let sampling = options.sampling.unwrap_or(SamplingName::LaterPractice);
+    let refusal = options.liveness.and_then(|named| {
+        combination::liveness_refusal(options.combination.protocol, named, sampling, replicas)
+    });
+    if let Some((what, remedy)) = refusal {
+        return Err(refused(what, "liveness", remedy));
+    }
     if let Some((key, value, instead)) = options.combination.laboratory()
         && !options.laboratory
     {
@@ -318,6 +329,7 @@ fn cluster_of(
     cluster.fixed_leader = options.fixed_leader.unwrap_or(ReplicaId(0));
     cluster.sampling = options.sampling.unwrap_or(cluster.sampling);
     cluster.tentative = options.tentative;
+    cluster.liveness = options.liveness.unwrap_or(cluster.liveness);
     cluster.group_key = secrets.group_key;
     cluster.transport = options.transport;
     cluster.application = options.application;

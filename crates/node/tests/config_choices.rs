@@ -2,7 +2,8 @@
 
 use quorate_node::config::{
     AuthenticationName, Cluster, Combination, ConfigError, FlagSetting, Home, LeaderName,
-    Overrides, PacemakerName, Place, ProtocolName, SamplingName, SchemeName, VoteRoute, load,
+    LivenessName, Overrides, PacemakerName, Place, ProtocolName, SamplingName, SchemeName,
+    VoteRoute, combination, load,
 };
 use quorate_node::testnet::{self, Options, TestnetError};
 use tempfile::TempDir;
@@ -237,6 +238,46 @@ fn pbft_alone_answers_tentatively() {
     let options = Options { combination: CHAINED, tentative: true, ..Options::default() };
     let place = Place::Flag("--tentative".to_owned());
     assert_eq!(refused(&options), (what.to_owned(), remedy.to_owned(), place));
+}
+
+#[test]
+fn snowman_alone_falls_back_and_by_large_samples_or_all() {
+    let world = world();
+    world.set("liveness = \"frosty\"");
+    let (what, remedy) = (
+        "`liveness` is set, but `protocol` is \"hotstuff-chained\"",
+        "set protocol = \"snowman\", or leave out liveness",
+    );
+    world.expect(what, "liveness = ", remedy);
+    world.set("protocol = \"snowman\"");
+    world.load(&[]).unwrap();
+
+    let liveness = Some(LivenessName::Frosty);
+    let place = || Place::Flag("--liveness".to_owned());
+    let options = Options { combination: CHAINED, liveness, ..Options::default() };
+    assert_eq!(refused(&options), (what.to_owned(), remedy.to_owned(), place()));
+
+    // Twenty others are all. Of more a sample is asked, and then α matters.
+    let snowman = Combination { protocol: ProtocolName::Snowman, ..CHAINED };
+    let refusal = |sampling, replicas| {
+        let named = combination::liveness_refusal(
+            snowman.protocol,
+            LivenessName::Frosty,
+            sampling,
+            replicas,
+        );
+        named.map(|(what, remedy)| format!("{what}; {remedy}"))
+    };
+    assert_eq!(refusal(SamplingName::LaterPractice, 21), None);
+    assert_eq!(
+        refusal(SamplingName::LaterPractice, 22).unwrap(),
+        "`liveness` is \"frosty\", but with `sampling = \"later-practice\"` polls of 22 replicas \
+         succeed with 15 of 20: the fallback counts on nine tenths; \
+         set sampling = \"snowflake-plus\", or leave out liveness"
+    );
+    assert_eq!(refusal(SamplingName::Paper, 11), None);
+    assert!(refusal(SamplingName::Paper, 12).is_some());
+    assert_eq!(refusal(SamplingName::SnowflakePlus, 256), None);
 }
 
 #[test]

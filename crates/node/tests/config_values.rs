@@ -11,9 +11,9 @@ use quorate_crypto::ConsensusKey;
 use quorate_node::accelerator::Costs;
 use quorate_node::config::{
     Application, AuthenticationName, ByteSize, Choices, Cluster, Combination, FlagSetting, Home,
-    HostPort, HumanDuration, Laboratory, LeaderName, LogLevel, Member, Node, Overrides,
-    PacemakerName, Place, ProtocolName, SamplingName, SchemeName, SentAncestors, TimeoutKind,
-    VoteRoute, VoteVerification, load, load_cluster, node_file_text, public_half,
+    HostPort, HumanDuration, Laboratory, LeaderName, LivenessName, LogLevel, Member, Node,
+    Overrides, PacemakerName, Place, ProtocolName, SamplingName, SchemeName, SentAncestors,
+    TimeoutKind, VoteRoute, VoteVerification, load, load_cluster, node_file_text, public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 use quorate_transport::TransportName;
@@ -175,7 +175,10 @@ fn every_combination_reads_back() {
         let protocol = Some(ProtocolName::Snowman);
         sampled.set_combination(Choices { protocol, ..Choices::default() }.among(4));
         sampled.sampling = *sampling;
-        read_back(&sampled);
+        for liveness in LivenessName::ALL {
+            sampled.liveness = *liveness;
+            read_back(&sampled);
+        }
     }
 }
 
@@ -368,9 +371,11 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
         base.chain_digest()
     });
     digests.extend(sampled);
+    base.liveness = LivenessName::Frosty;
+    digests.push(base.chain_digest());
     digests.sort();
     digests.dedup();
-    assert_eq!(digests.len(), 1 + changes.len() + SamplingName::ALL.len());
+    assert_eq!(digests.len(), 1 + changes.len() + SamplingName::ALL.len() + 1);
 }
 
 #[test]

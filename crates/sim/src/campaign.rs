@@ -44,7 +44,7 @@ pub struct Violation {
 }
 
 /// The oracles, as violations begin with their names.
-pub const ORACLES: [&str; 12] = [
+pub const ORACLES: [&str; 13] = [
     "agreement",
     "validity",
     "exactly once",
@@ -56,6 +56,7 @@ pub const ORACLES: [&str; 12] = [
     "memory",
     "traffic",
     "invariant",
+    "epochs",
     "no panic",
 ];
 

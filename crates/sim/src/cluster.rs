@@ -174,7 +174,7 @@ impl<F: Family> Cluster<F> {
             network: Network::new(ids.len(), config.link),
             clients: (0..config.clients).map(|id| Client::new(id, &config)).collect(),
             by_key: keys::clients_by_key(config.clients),
-            oracles: Oracles::default(),
+            oracles: Oracles::of(config.replicas),
             rng: Rng::new(config.seed),
             events: Events::default(),
             desk: Desk::default(),

@@ -23,7 +23,8 @@ pub use pbft::Pbfts;
 pub(crate) use pbft::domain as pbft_domain;
 pub(crate) use pbft::said::Said;
 pub use sequencer::Sequencers;
-pub use snowman::Snowmans;
+pub use snowman::epochs::Epochs;
+pub use snowman::{Frosties, ODD_EPOCH, Sampled, Snowmans};
 
 /// A message of a family's protocol.
 pub type MessageOf<F> = <<F as Family>::Types as Types>::Message;

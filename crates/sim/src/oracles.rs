@@ -13,7 +13,7 @@ use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::pbft;
 use quorate_core::{Digest, Height, Time};
 
-use super::family::Said;
+use super::family::{Epochs, Said};
 use super::strict::Strict;
 
 /// The history of all correct replicas, across their crashes.
@@ -47,11 +47,18 @@ pub struct Oracles {
     pub asked: BTreeMap<String, u64>,
     /// Of PBFT: what correct replicas have said.
     said: Said,
+    /// Of Snowman: what correct replicas have said of epochs.
+    pub epochs: Epochs,
     /// What else is looked at.
     pub strict: Option<Strict>,
 }
 
 impl Oracles {
+    /// Of so many replicas that have said nothing yet.
+    pub fn of(replicas: usize) -> Self {
+        Self { epochs: Epochs::of(replicas), ..Self::default() }
+    }
+
     /// A correct replica signs. Kinds and offsets as `crypto::Statement` documents its bytes.
     pub fn signs(&mut self, replica: usize, statement: &Statement) {
         let bytes = statement.as_bytes();

@@ -8,7 +8,7 @@ use quorate_core::protocols::hotstuff::rules::{
 };
 use quorate_core::protocols::pbft::{Authentication, Settings};
 use quorate_core::protocols::protocol::{Capability, Protocol as _};
-use quorate_core::protocols::snow::snowman::Settings as SnowmanSettings;
+use quorate_core::protocols::snow::snowman::{Fallback, Settings as SnowmanSettings};
 use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers, Snowmans};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
@@ -175,6 +175,14 @@ fn sampled() -> Config {
     Config { snowman: settings, ..Config::default() }
 }
 
+/// So impatient that quorum and samples decide in turn.
+fn falling_back() -> Config {
+    let mut config = sampled();
+    let round = quorate_core::Duration::from_millis(20);
+    config.snowman.fallback = Some(Fallback { undecided: 3, round });
+    config
+}
+
 macro_rules! conformance {
     ($($name:ident: $family:ty, $config:expr;)*) => {$(
         mod $name {
@@ -229,5 +237,6 @@ conformance! {
     pbft_with_signatures: Pbfts, pbft(Authentication::Signatures);
     pbft_with_macs: Pbfts, pbft(Authentication::Macs);
     snowman: Snowmans, sampled();
+    snowman_frosty: Snowmans, falling_back();
     sequencer: Sequencers, Config::default();
 }

@@ -17,7 +17,7 @@ use quorate_core::protocols::snow::snowman;
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;
-use quorate_sim::family::{Family, HotStuffs, Pbfts, Snowmans};
+use quorate_sim::family::{Family, Frosties, HotStuffs, Pbfts, Snowmans};
 use quorate_sim::lines::Line;
 use quorate_sim::swarm::{Plan, Tally, Trouble};
 use quorate_sim::trace::Trace;
@@ -88,6 +88,9 @@ enum What {
     Snow(Box<snow::Arguments>),
 }
 
+/// Snowman with `liveness = "frosty"`.
+const FROSTY: &str = "snowman-frosty";
+
 fn minutes(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of minutes".to_owned())?;
     let fits = number > 0.0 && number <= 60.0 * 24.0 * 30.0;
@@ -96,7 +99,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 fn protocol() -> clap::builder::PossibleValuesParser {
     let named = rules::ALL.map(|rules| rules.facts().name);
-    named.into_iter().chain([pbft::NAME, snowman::NAME]).collect::<Vec<_>>().into()
+    named.into_iter().chain([pbft::NAME, snowman::NAME, FROSTY]).collect::<Vec<_>>().into()
 }
 
 fn trouble() -> clap::builder::PossibleValuesParser {
@@ -180,6 +183,7 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let running = scope.spawn(|| match arguments.protocol.as_deref() {
             Some(pbft::NAME) => campaign.run::<Pbfts>(&progress),
             Some(snowman::NAME) => campaign.run::<Snowmans>(&progress),
+            Some(FROSTY) => campaign.run::<Frosties>(&progress),
             _ => campaign.run::<HotStuffs>(&progress),
         });
         let live = std::io::stderr().is_terminal();
@@ -240,6 +244,7 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {
     let (outcome, lines) = match arguments.protocol.as_deref() {
         Some(pbft::NAME) => traced::<Pbfts>(seed, &arguments.plan()),
         Some(snowman::NAME) => traced::<Snowmans>(seed, &arguments.plan()),
+        Some(FROSTY) => traced::<Frosties>(seed, &arguments.plan()),
         _ => traced::<HotStuffs>(seed, &arguments.plan()),
     };
     let words = match &outcome {

@@ -52,6 +52,20 @@ fn the_papers_parameters_work_too() {
     assert_written(&cluster, SHAPE, &written);
 }
 
+/// Replicas that may fall back on a quorum write their epochs down, and are in nobody's way.
+#[test]
+fn with_the_fallback_a_replica_dies_and_comes_back() {
+    let mut cluster = Cluster::start(&["--protocol", "snowman", "--liveness", "frosty"], &[]);
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(100);
+    cluster.kill(3);
+    writers.wait_for(100);
+    cluster.start_replica(3, &[]);
+    let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
 #[test]
 fn what_it_lacks_is_refused_with_the_reason() {
     let mut cluster = start("later-practice");

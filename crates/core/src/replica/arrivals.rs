@@ -21,6 +21,11 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// long, an answer is on its way, and each further peer would send another copy.
 const MAX_DOUBLINGS: u32 = 5;
 
+/// So often bodies are asked for, which takes more than a minute; then the proposal is given up. A
+/// straggler of a chain that lost names frames that everybody executed and forgot. If its block
+/// matters, peers name it, and it is fetched.
+const MOST_ASKED: u32 = 64;
+
 /// The proposals that wait.
 #[derive(Debug)]
 pub struct Arrivals<T: Types> {
@@ -119,6 +124,9 @@ impl<T: Types> Arrivals<T> {
 
     /// What to ask for again, and whom: the proposer first, then each peer after it in turn.
     pub fn overdue(&mut self, now: Time) -> Vec<(ReplicaId, Vec<FrameId>)> {
+        for waiting in &mut self.by_peer {
+            waiting.retain(|arrival| arrival.asked < MOST_ASKED || now < arrival.deadline);
+        }
         let peers = self.by_peer.replicas();
         let mut due = Vec::new();
         let waiting = self.by_peer.of_each_mut();
@@ -184,10 +192,18 @@ mod tests {
         }
         assert_eq!((asked, now), (4, Time(350_000_000)));
         let last = (0..20).map(|_| {
-            let deadline = arrivals.deadline().expect("it is asked for ever");
+            let deadline = arrivals.deadline().expect("it is asked for long");
             arrivals.overdue(deadline);
-            arrivals.deadline().expect("it is asked for ever").since(deadline)
+            arrivals.deadline().expect("it is asked for long").since(deadline)
         });
         assert_eq!(last.last(), Some(PATIENCE * (1 << MAX_DOUBLINGS)));
+        // Not for ever: nobody may have them any more.
+        let mut asked = 1 + 3 + 20;
+        while let Some(deadline) = arrivals.deadline() {
+            (now, asked) = (deadline, asked + arrivals.overdue(deadline).len());
+            assert!(asked <= 64, "without end");
+        }
+        // What would be the own turn is counted, and passed over.
+        assert!(asked > 50 && now > Time(60_000_000_000), "{asked} until {now:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Quorum arithmetic, for every size of a committee up to 32, counted out.
 
 use quorate_core::base::crypto::{Form, Signature, Signers};
-use quorate_core::base::membership::{Committee, CommitteeError, Membership, ReplicaKey};
+use quorate_core::base::membership::{self, Committee, CommitteeError, Membership, ReplicaKey};
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc, Vote};
 use quorate_core::protocols::hotstuff::pacemaker::{Consequence, End, Kind, Pacemaker, Timing};
@@ -31,6 +31,26 @@ fn two_quorums_share_a_correct_replica_and_the_correct_ones_are_a_quorum() {
         assert!(
             committee.contains(ReplicaId(n as u16 - 1)) && !committee.contains(ReplicaId(n as u16))
         );
+    }
+}
+
+/// What Frosty's argument rests on, and that the least such number is taken.
+#[test]
+fn where_fewer_than_a_fifth_lie_those_that_agree_are_most_of_any_such_set() {
+    for n in 1..=256 {
+        let f = (0..n).rev().find(|liars| 5 * liars < n).expect("none at least");
+        assert_eq!(membership::faults_of_a_fifth(n), f, "n = {n}");
+        let (a, q) = (membership::quorum_of_a_fifth(n), membership::quorum(n));
+        assert!(a <= n - f && a >= q && 2 * a > n + f, "n = {n}");
+        assert_eq!(membership::witness_of_a_fifth(n), f + 1, "n = {n}");
+        // Of a − f that agree, n − a may be missing.
+        let outnumber = |a: usize| 2 * a > n + f && 2 * a - n - f > n + f - a;
+        assert!(outnumber(a) && !outnumber(a - 1), "n = {n}");
+        let committee = committee(n.min(64));
+        if n <= 64 {
+            let counted = (committee.quorum_of_a_fifth(), committee.witness_of_a_fifth());
+            assert_eq!(counted, (a, f + 1));
+        }
     }
 }
 

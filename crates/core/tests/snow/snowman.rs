@@ -1,6 +1,7 @@
 //! Snowman's rules, poll by poll, and what a peer may say to a replica.
 
 mod fetching;
+mod frosty;
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use quorate_core::protocols::protocol::{
 };
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::snowman::words::{Content, Memory, Place, Testimony};
-use quorate_core::protocols::snow::snowman::{Message, Settings, Snowman, Types};
+use quorate_core::protocols::snow::snowman::{Fallback, Message, Settings, Snowman, Types};
 use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View};
 
 const ME: ReplicaId = ReplicaId(0);
@@ -70,8 +71,17 @@ struct Desk {
 
 impl Desk {
     fn begun(size: u8, memory: Option<Memory>, blocks: Vec<BlockOf<Types>>) -> Self {
+        Self::with(size, None, memory, blocks)
+    }
+
+    fn with(
+        size: u8,
+        fallback: Option<Fallback>,
+        memory: Option<Memory>,
+        blocks: Vec<BlockOf<Types>>,
+    ) -> Self {
         let parameters = Parameters { decision: BETA, early: BETA, ..Parameters::LATER_PRACTICE };
-        let settings = Settings { parameters, polls: 1, ..Settings::default() };
+        let settings = Settings { parameters, polls: 1, fallback, ..Settings::default() };
         let committee = committee(size);
         let genesis = Content::genesis(&committee);
         let replica = Snowman::new(committee, ME, settings);
@@ -435,7 +445,8 @@ fn encodings_are_golden() {
         }
         found.push(golden(&bytes));
     }
-    let memory = Memory { accepted: tip, preferred: upper.id(), stable: Some(stable) };
+    let memory =
+        Memory { accepted: tip, preferred: upper.id(), stable: Some(stable), frosty: None };
     assert_eq!(Memory::from_bytes(memory.to_bytes().into()).unwrap(), memory);
     found.push(golden(&memory.to_bytes()));
     let testimony = Testimony { accepted };

@@ -1,5 +1,6 @@
 //! Values that are one of a few names.
 
+use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_crypto::SchemeName;
 
 macro_rules! choice {
@@ -91,6 +92,31 @@ choice!(
         LaterPractice = "later-practice",
         /// Those of the white paper: k = 10, α = 8, β = 150 (Team Rocket et al. 2019).
         Paper = "paper",
+        /// Those of Frosty's analysis of Snowflake+: k = 80, α = 72, β = 12 (Buchwald et al. 2024).
+        SnowflakePlus = "snowflake-plus",
+    }
+);
+
+impl SamplingName {
+    /// k, α and β.
+    #[must_use]
+    pub const fn parameters(self) -> Parameters {
+        match self {
+            Self::LaterPractice => Parameters::LATER_PRACTICE,
+            Self::Paper => Parameters::PAPER,
+            Self::SnowflakePlus => Parameters::FROSTY,
+        }
+    }
+}
+
+choice!(
+    /// What Snowman does where sampling decides nothing for long
+    /// ([`quorate_core::protocols::snow::snowman::frosty`]).
+    LivenessName {
+        /// It goes on sampling.
+        Sampling = "sampling",
+        /// A quorum decides, and sampling goes on: Frosty (Buchwald et al. 2024).
+        Frosty = "frosty",
     }
 );
 choice!(

@@ -12,8 +12,8 @@ use quorate_crypto::SchemeName;
 use quorate_transport::TransportName;
 
 use super::choice::{
-    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, SamplingName,
-    VoteRoute,
+    Application, AuthenticationName, LeaderName, LivenessName, PacemakerName, ProtocolName,
+    SamplingName, VoteRoute,
 };
 use super::combination::{Choices, Combination};
 use super::finding::{Finding, Place};
@@ -52,6 +52,8 @@ pub struct Cluster {
     pub fixed_leader: ReplicaId,
     /// How many replicas Snowman asks, and how often; with other protocols it is not used.
     pub sampling: SamplingName,
+    /// What Snowman does where sampling decides nothing; with other protocols it is not used.
+    pub liveness: LivenessName,
     /// What is signed with.
     pub signatures: SchemeName,
     /// By what it is known who says something.
@@ -154,6 +156,10 @@ impl Cluster {
         if self.protocol == ProtocolName::Snowman {
             // With the others there is no choice.
             put_bytes(&mut bytes, self.sampling.name().as_bytes());
+            if self.liveness != LivenessName::Sampling {
+                // Chains were made before there was a choice.
+                put_bytes(&mut bytes, self.liveness.name().as_bytes());
+            }
         }
         put_bytes(&mut bytes, self.signatures.as_str().as_bytes());
         put_bytes(&mut bytes, self.group_key.as_ref().map_or(&[], |key| &key[..]));
@@ -295,6 +301,7 @@ impl Cluster {
         }
         if self.protocol == ProtocolName::Snowman {
             settings.set("sampling", text(self.sampling.name()), Place::Default);
+            settings.set("liveness", text(self.liveness.name()), Place::Default);
         }
         if self.tentative {
             settings.set("tentative", Value::Bool(true), Place::Default);
@@ -367,6 +374,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
         leader,
         fixed_leader: replica("fixed_leader")?,
         sampling: SamplingName::named(&settings.text("sampling")?)?,
+        liveness: LivenessName::named(&settings.text("liveness")?)?,
         signatures,
         authentication,
         tentative: settings.bool("tentative")?,

@@ -7,7 +7,10 @@ use std::fmt;
 use quorate_core::ReplicaId;
 use quorate_crypto::SchemeName;
 
-use super::choice::{AuthenticationName, LeaderName, PacemakerName, ProtocolName, VoteRoute};
+use super::choice::{
+    AuthenticationName, LeaderName, LivenessName, PacemakerName, ProtocolName, SamplingName,
+    VoteRoute,
+};
 use super::finding::{Finding, Place};
 
 /// The choices that make up a protocol, each possible by itself.
@@ -328,4 +331,30 @@ pub fn sampling_refusal(protocol: ProtocolName) -> Option<(String, &'static str)
         let what = format!("`sampling` is set, but `protocol` is \"{protocol}\"");
         (what, "set protocol = \"snowman\", or leave out sampling")
     })
+}
+
+/// What is wrong with a fallback that was named: nobody samples, or samples decide with fewer
+/// replicas than it counts on.
+#[must_use]
+pub fn liveness_refusal(
+    protocol: ProtocolName,
+    liveness: LivenessName,
+    sampling: SamplingName,
+    replicas: usize,
+) -> Option<(String, &'static str)> {
+    if protocol != ProtocolName::Snowman {
+        let what = format!("`liveness` is set, but `protocol` is \"{protocol}\"");
+        return Some((what, "set protocol = \"snowman\", or leave out liveness"));
+    }
+    let parameters = sampling.parameters();
+    let asks_all = replicas <= parameters.sample as usize + 1;
+    if liveness == LivenessName::Sampling || asks_all || parameters.is_for_fallback() {
+        return None;
+    }
+    let what = format!(
+        "`liveness` is \"{liveness}\", but with `sampling = \"{sampling}\"` polls of {replicas} replicas \
+         succeed with {} of {}: the fallback counts on nine tenths",
+        parameters.quorum, parameters.sample
+    );
+    Some((what, "set sampling = \"snowflake-plus\", or leave out liveness"))
 }

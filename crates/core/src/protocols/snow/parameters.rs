@@ -68,6 +68,25 @@ impl Parameters {
     /// Those of AvalancheGo for Snowman: k = 20, α = 15, β = 20.
     pub const LATER_PRACTICE: Self = Self { sample: 20, quorum: 15, early: 20, decision: 20 };
 
+    /// Those of Frosty's analysis: k = 80, α = 72, β = 12 (arXiv 2404.14250). α₁ = 41 is more than
+    /// half of k, as everywhere here.
+    pub const FROSTY: Self = Self { sample: 80, quorum: 72, early: 12, decision: 12 };
+
+    /// These, if α is nine tenths of k at least, as in [`FROSTY`](Self::FROSTY); else those. With
+    /// three quarters (15 of 20), β polls succeed by chance in one of 80 cases where four fifths of
+    /// the seats name a block: with the liars', that is fewer correct replicas than the
+    /// [fallback](super::snowman::frosty) counts on.
+    #[must_use]
+    pub const fn for_fallback(self) -> Self {
+        if self.is_for_fallback() { self } else { Self::FROSTY }
+    }
+
+    /// Whether α is nine tenths of k at least.
+    #[must_use]
+    pub const fn is_for_fallback(&self) -> bool {
+        10 * self.quorum >= 9 * self.sample
+    }
+
     /// All that have a name.
     pub const NAMED: [(&str, Self); 2] =
         [("paper", Self::PAPER), ("later-practice", Self::LATER_PRACTICE)];

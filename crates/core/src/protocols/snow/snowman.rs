@@ -25,6 +25,9 @@
 //! nothing to order nobody proposes, with nothing to decide nobody asks; who does not know yet what
 //! was accepted is told some times, less and less often, and then all is silent.
 //!
+//! About √n liars that know what the others prefer can keep a choice even, and with it the chain,
+//! as long as they like. With a [fallback](frosty) a quorum decides then.
+//!
 //! # Durable first
 //! Blocks are recorded when they enter the tree. The memory, the accepted block and the preferred
 //! one, is written before an answer leaves that rests on it, or a decision. Counters are not: after
@@ -61,8 +64,10 @@
 mod accepted;
 mod domain;
 mod fetching;
+pub mod frosty;
 mod pace;
 mod peers;
+mod place;
 mod polling;
 mod polls;
 mod proposing;
@@ -78,6 +83,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use domain::Domain;
+pub use frosty::Fallback;
 pub use words::{Message, Types};
 
 use super::parameters::Parameters;
@@ -91,6 +97,7 @@ use crate::protocols::protocol::{
     BlockOf, Decision, Effects, Event, HeaderOf, Ledger, Origin, Output, Record, Recovered,
 };
 use accepted::Accepted;
+use frosty::Frosty;
 use pace::{Pace, Turn};
 use peers::Peers;
 use polls::Polls;
@@ -124,6 +131,8 @@ pub struct Settings {
     pub checkpoint_every: u64,
     /// Where samples and coins come from. Nobody else may know it.
     pub seed: u64,
+    /// Where sampling decides nothing for long, a quorum decides ([`frosty`]).
+    pub fallback: Option<Fallback>,
 }
 
 impl Default for Settings {
@@ -135,6 +144,19 @@ impl Default for Settings {
             under_way: 8,
             checkpoint_every: 32,
             seed: 0,
+            fallback: None,
+        }
+    }
+}
+
+impl Settings {
+    /// A committee, and the samples that fit it.
+    #[must_use]
+    pub fn domain(&self, committee: Committee) -> Domain {
+        let wanted = self.parameters.checked().unwrap_or(Parameters::LATER_PRACTICE);
+        match self.fallback {
+            None => Domain::new(committee, wanted),
+            Some(_) => Domain::falling_back(committee, wanted),
         }
     }
 }
@@ -162,24 +184,27 @@ pub struct Snowman {
     unsigned: BTreeMap<Statement, Checkpoint>,
     /// When the own checkpoint was said again.
     said_again: Option<Time>,
+    /// Where this replica is with epochs, if the cluster has them.
+    frosty: Option<Frosty>,
     /// What is on disk.
     written: Option<Memory>,
 }
 
 /// What the data of a replica of `committee` begins with.
 #[must_use]
-pub fn origin(committee: &Committee) -> Origin<Types> {
+pub fn origin(committee: &Committee, fallback: Option<Fallback>) -> Origin<Types> {
+    let epochs = fallback.map_or(0, |_| frosty::memory_bytes(committee.size()));
     let genesis = Content::genesis(committee);
     let place = Place::of(&genesis);
     Origin {
         committee: committee.clone(),
-        memory: Memory { accepted: place, preferred: place.block, stable: None },
+        memory: Memory { accepted: place, preferred: place.block, stable: None, frosty: None },
         genesis,
-        memory_bytes: memory_bytes(committee.size()),
+        memory_bytes: memory_bytes(committee.size()) + epochs,
     }
 }
 
-/// The most bytes of the memory of a replica in a committee of this size.
+/// The most bytes of the memory of a replica in a committee of this size, without epochs.
 #[must_use]
 pub const fn memory_bytes(replicas: usize) -> usize {
     const { assert!(MAX_REPLICAS <= u16::MAX as usize) };
@@ -195,12 +220,11 @@ impl Snowman {
     /// are replaced by [those of later practice](Parameters::LATER_PRACTICE).
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
-        let wanted = settings.parameters.checked().unwrap_or(Parameters::LATER_PRACTICE);
         let genesis = Content::genesis(&committee);
-        let domain = Domain::new(committee.clone(), wanted);
+        let domain = settings.domain(committee.clone());
         let stakes: Vec<u64> = committee.replicas().map(|id| committee.weight(id) as u64).collect();
         let sampler = Electorate::new(&stakes)
-            .and_then(|electorate| electorate.sampler(me, wanted.sample))
+            .and_then(|electorate| electorate.sampler(me, domain.parameters().sample))
             .ok()
             .filter(|_| !domain.asks_all());
         Self {
@@ -219,6 +243,7 @@ impl Snowman {
             said: Height(0),
             unsigned: BTreeMap::new(),
             said_again: None,
+            frosty: settings.fallback.map(|fallback| Frosty::new(committee.size(), fallback)),
             written: None,
             domain,
         }
@@ -234,6 +259,9 @@ impl Snowman {
         let Some(memory) = memory else { return };
         if let Some(stable) = memory.stable.clone() {
             self.checkpoints.raise(stable);
+        }
+        if let (Some(frosty), Some(kept)) = (&mut self.frosty, &memory.frosty) {
+            frosty.kept = Arc::clone(kept);
         }
         // A memory may have survived a power failure that the last block did not: nothing that
         // rested on them has left.
@@ -263,6 +291,9 @@ impl Snowman {
         fx.output(Output::Commit(decisions));
         fx.event(Event::Committed { height, view, block });
         self.fetching.accepted(&self.accepted);
+        if let Some(frosty) = &mut self.frosty {
+            frosty.accepted();
+        }
     }
 
     /// Takes a block into the tree, if it fits there. It is recorded.
@@ -286,6 +317,7 @@ impl Snowman {
             accepted: Place::of(self.accepted.head()),
             preferred: self.tree.tip(),
             stable: self.checkpoints.stable().cloned(),
+            frosty: self.frosty.as_ref().map(|frosty| Arc::clone(&frosty.kept)),
         }
     }
 
@@ -295,6 +327,7 @@ impl Snowman {
         self.sign_checkpoints(now, ledger, fx);
         self.propose(now, ledger, fx);
         self.poll(now, fx);
+        self.fall_back(now, fx);
         self.attest(fx);
         self.fetching.choose(now);
         self.tell(now, ledger.has_pending(), fx);

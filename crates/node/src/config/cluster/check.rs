@@ -6,7 +6,9 @@ use std::path::Path;
 use quorate_crypto::SchemeName;
 
 use super::{Cluster, Member, from_settings, public_keys};
-use crate::config::combination::{fixed_leader_refusal, sampling_refusal, tentative_refusal};
+use crate::config::combination::{
+    fixed_leader_refusal, liveness_refusal, sampling_refusal, tentative_refusal,
+};
 use crate::config::document::Document;
 use crate::config::finding::{Finding, Place};
 use crate::config::schema::Settings;
@@ -35,6 +37,7 @@ pub(in crate::config) fn from_document(
     check_fixed_leader(&cluster, settings, findings);
     check_sampling(&cluster, settings, findings);
     check_tentative(&cluster, settings, findings);
+    check_liveness(&cluster, settings, findings);
     check_state_fits(&cluster, settings, findings);
     check_group_key(&cluster, file, settings, findings);
     service::check(&cluster, settings, findings);
@@ -135,6 +138,17 @@ fn check_tentative(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Fi
     if let Some((what, remedy)) = tentative_refusal(cluster.protocol).filter(|_| cluster.tentative)
     {
         findings.push(Finding::new(what, settings.source("tentative"), remedy));
+    }
+}
+
+fn check_liveness(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    let place = settings.source("liveness");
+    if place == Place::Default {
+        return;
+    }
+    let Cluster { protocol, liveness, sampling, members, .. } = cluster;
+    if let Some((what, remedy)) = liveness_refusal(*protocol, *liveness, *sampling, members.len()) {
+        findings.push(Finding::new(what, place, remedy));
     }
 }
 

@@ -6,8 +6,8 @@ use quorate_transport::TransportName;
 
 use super::{GROUP_KEY_BYTES, PROOF_BYTES};
 use crate::config::choice::{
-    Application, AuthenticationName, LeaderName, PacemakerName, ProtocolName, SCHEME_NAMES,
-    SamplingName, VoteRoute,
+    Application, AuthenticationName, LeaderName, LivenessName, PacemakerName, ProtocolName,
+    SCHEME_NAMES, SamplingName, VoteRoute,
 };
 use crate::config::schema::{Field, Kind, List, Preset, Schema};
 
@@ -93,8 +93,17 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             kind: Kind::Choice(SamplingName::NAMES),
             preset: Preset::Is("later-practice"),
             comment: "How many replicas a poll of Snowman asks, and how many polls decide. \"later-practice\":\n\
-                      k = 20, alpha = 15, beta = 20; \"paper\": k = 10, alpha = 8, beta = 150. Among no more\n\
-                      than k others a poll asks all. With other protocols it must be left out.",
+                      k = 20, alpha = 15, beta = 20; \"paper\": k = 10, alpha = 8, beta = 150;\n\
+                      \"snowflake-plus\": k = 80, alpha = 72, beta = 12. Among no more than k others a poll\n\
+                      asks all. With other protocols it must be left out.",
+        },
+        Field {
+            key: "liveness",
+            kind: Kind::Choice(LivenessName::NAMES),
+            preset: Preset::Is("sampling"),
+            comment: "What Snowman does where polls decide nothing for long, as under attack. \"sampling\": it\n\
+                      goes on polling. \"frosty\": replicas complain, a quorum decides one block, and polls go\n\
+                      on. With other protocols it must be left out.",
         },
         Field {
             key: "signatures",

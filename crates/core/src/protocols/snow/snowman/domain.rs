@@ -25,9 +25,23 @@ impl Domain {
     /// Of a committee. Where a sample would be all others or more, everybody is asked, the own
     /// preference counts as an answer, and α is a quorum.
     pub fn new(committee: Committee, wanted: Parameters) -> Self {
+        let quorum = committee.quorum();
+        Self::asking(committee, wanted, quorum)
+    }
+
+    /// The same with a [fallback](super::frosty): α is what its argument asks for, which is a where
+    /// everybody is asked, and nine tenths of other samples.
+    pub fn falling_back(committee: Committee, wanted: Parameters) -> Self {
+        let quorum = committee.quorum_of_a_fifth();
+        let asks_all = committee.size() - 1 <= wanted.sample as usize;
+        let wanted = if asks_all { wanted } else { wanted.for_fallback() };
+        Self::asking(committee, wanted, quorum)
+    }
+
+    fn asking(committee: Committee, wanted: Parameters, quorum: usize) -> Self {
         let (others, size) = (committee.size() - 1, committee.size() as u32);
         let parameters = match others <= wanted.sample as usize {
-            true => Parameters { sample: size, quorum: committee.quorum() as u32, ..wanted },
+            true => Parameters { sample: size, quorum: quorum as u32, ..wanted },
             false => wanted,
         };
         Self { committee, parameters }
@@ -77,7 +91,7 @@ impl Domain {
         self.statement(Kind::Testimony, 0, content)
     }
 
-    fn statement(&self, kind: Kind, phase: u8, content: &Digest) -> Statement {
+    pub(super) fn statement(&self, kind: Kind, phase: u8, content: &Digest) -> Statement {
         let (chain, epoch) = (self.committee.chain(), self.committee.epoch());
         Statement::new(&chain, epoch, NUMBER, kind, View(0), phase, content)
     }

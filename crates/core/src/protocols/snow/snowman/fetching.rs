@@ -34,11 +34,13 @@ impl Snowman {
     }
 
     /// Takes fetched blocks into the tree: the way to a tip that a peer names, as far as it is not
-    /// too long. Accepts what a stable checkpoint is for.
+    /// too long. Accepts what a stable checkpoint is for, and what an epoch decided.
     pub(super) fn believe(&mut self, fx: &mut Fx) {
         loop {
             let stable = self.checkpoints.stable().map(|stable| stable.checkpoint.block);
-            let proven: Vec<_> = self.fetching.said().chain(stable).collect();
+            let decided = self.frosty.as_ref().and_then(|frosty| frosty.decided());
+            let decided = decided.map(|place| place.block);
+            let proven: Vec<_> = self.fetching.said().chain(stable).chain(decided).collect();
             let highest = self.accepted.head().height().plus(MAX_DEPTH);
             let blocks = self.fetching.believed(&proven, highest);
             for block in &blocks {

@@ -22,7 +22,7 @@ impl Snowman {
 
     /// When polls are to be looked at again.
     pub(super) fn poll_deadline(&self) -> Option<Time> {
-        if self.tree.is_empty() {
+        if self.tree.is_empty() || self.is_frozen() {
             return None;
         }
         let may_begin = self.polls.open.len() < self.settings.polls;
@@ -32,7 +32,7 @@ impl Snowman {
 
     fn begin_poll(&mut self, now: Time, fx: &mut Fx) -> bool {
         let may = self.polls.open.len() < self.settings.polls.max(1) && now >= self.pace.next;
-        if self.tree.is_empty() || !may {
+        if self.tree.is_empty() || self.is_frozen() || !may {
             return false;
         }
         let mut asked = Vec::new();
@@ -80,6 +80,9 @@ impl Snowman {
             self.polls.open.pop_front();
             self.polls.ended(seats >= quorum);
             has_ended = true;
+            if let Some(frosty) = self.frosty.as_mut().filter(|_| !successful) {
+                frosty.failed();
+            }
             self.pace.ended(now, successful, &mut self.random);
             while let Some(decided) = self.tree.decided() {
                 self.accept(vec![decided], fx);
@@ -95,7 +98,7 @@ impl Snowman {
     }
 
     /// The block of the preferred chain at a height, as far as it is known.
-    fn preferred_at(&self, height: Height) -> Option<BlockId> {
+    pub(super) fn preferred_at(&self, height: Height) -> Option<BlockId> {
         let head = self.accepted.head().height();
         match height.0.checked_sub(head.0 + 1) {
             None => self.accepted.name_at(height),
@@ -104,7 +107,7 @@ impl Snowman {
     }
 
     pub(super) fn on_query(&mut self, from: ReplicaId, poll: u64, theirs: Place, fx: &mut Fx) {
-        let (tip, at) = (self.tip(), self.preferred_at(theirs.height));
+        let (tip, at) = self.answer(theirs.height);
         let accepted = self.accepted.head().height();
         let message = Message::Answer { poll, tip, at, accepted };
         fx.output(Output::Send { to: from, message });

@@ -44,6 +44,7 @@ impl Snowman {
             Message::Query { .. } | Message::Answer { .. } | Message::Accepted { .. } => {
                 Ok(Vec::new())
             }
+            Message::Frosty(word) => self.word_checks(from, word),
         }
     }
 
@@ -69,6 +70,7 @@ impl Snowman {
                 self.hear(now, from, tip);
                 self.on_standing(now, from, (tip.height, stable), fx);
             }
+            Message::Frosty(word) => self.on_word(now, from, *word, fx),
         }
     }
 }
@@ -104,13 +106,18 @@ impl Protocol for Snowman {
             }
             Input::Fetched { from, block } => self.on_fetched(now, from, block.into_inner()),
             Input::Signed { statement, signature } => {
-                self.on_signed(&statement, signature, &mut fx);
+                if !self.on_signed_word(now, &statement, signature, &mut fx) {
+                    self.on_signed(&statement, signature, &mut fx);
+                }
             }
             Input::Installed { root, recent, evidence } => {
                 self.fetching.progressed(now);
                 self.install(root, &recent, evidence);
             }
-            Input::Connected(peer) => self.on_connected(peer, &mut fx),
+            Input::Connected(peer) => {
+                self.on_connected(peer, &mut fx);
+                self.on_connected_to(now, peer, &mut fx);
+            }
             Input::Wake => self.turn.open(),
             Input::Announced { .. }
             | Input::Timeout
@@ -122,9 +129,9 @@ impl Protocol for Snowman {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let own =
-            [self.poll_deadline(), self.turn.due, self.peers.repeat, self.fetching.deadline()];
-        own.into_iter().flatten().min()
+        let round = self.frosty.as_ref().and_then(|frosty| frosty.deadline());
+        let (poll, fetch) = (self.poll_deadline(), self.fetching.deadline());
+        [poll, self.turn.due, self.peers.repeat, fetch, round].into_iter().flatten().min()
     }
 
     fn status(&self) -> Status {
@@ -134,11 +141,14 @@ impl Protocol for Snowman {
             committed: self.accepted.head().height(),
             uncommitted: self.uncommitted(),
             abstain_until: View(0),
-            details: vec![
+            details: [
                 ("stable_checkpoint", self.checkpoints.low().0),
                 ("polls", self.polls.ended),
                 ("polls_in_a_row", u64::from(self.tree.counter())),
-            ],
+            ]
+            .into_iter()
+            .chain(self.frosty.iter().flat_map(|frosty| frosty.details()))
+            .collect(),
         }
     }
 

@@ -13,7 +13,7 @@ const REPEATS: u32 = 8;
 const HELPED_EVERY: Duration = Duration::from_millis(20);
 
 impl Snowman {
-    fn standing(&self) -> Message {
+    pub(super) fn standing(&self) -> Message {
         let tip = Place::of(self.accepted.head());
         Message::Accepted { tip, stable: self.checkpoints.low() }
     }

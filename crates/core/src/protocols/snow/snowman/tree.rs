@@ -72,6 +72,15 @@ impl Answers<'_> {
     }
 }
 
+fn flake(parameters: Parameters, colour: Option<Colour>) -> SnowflakePlus {
+    let Parameters { quorum: seats, decision: polls, .. } = parameters;
+    // Which outcomes change a colour is decided by the tree.
+    match SnowflakePlus::new(colour, 1, &[Condition { seats, polls }]) {
+        Ok(flake) => flake,
+        Err(invalid) => unreachable!("parameters are checked: {invalid}"),
+    }
+}
+
 impl Tree {
     /// No block above `root`. `asks_all` says that samples have everybody in them.
     pub fn new(root: BlockId, parameters: Parameters, asks_all: bool) -> Self {
@@ -80,12 +89,7 @@ impl Tree {
     }
 
     fn flake(&self, colour: Option<Colour>) -> SnowflakePlus {
-        let Parameters { quorum: seats, decision: polls, .. } = self.parameters;
-        // Which outcomes change a colour is decided below.
-        match SnowflakePlus::new(colour, 1, &[Condition { seats, polls }]) {
-            Ok(flake) => flake,
-            Err(invalid) => unreachable!("parameters are checked: {invalid}"),
-        }
+        flake(self.parameters, colour)
     }
 
     /// How many blocks there are.
@@ -175,6 +179,14 @@ impl Tree {
             if let Some(choice) = self.choices.get_mut(&parent) {
                 choice.flake = flake;
             }
+        }
+    }
+
+    /// Preferences stay, and all polls in a row begin anew.
+    pub fn forget_counts(&mut self) {
+        let parameters = self.parameters;
+        for choice in self.choices.values_mut() {
+            choice.flake = flake(parameters, choice.flake.colour());
         }
     }
 

@@ -48,6 +48,8 @@ pub(super) struct Fetching {
     is_here: PerPeer<bool>,
     /// When a peer last named a block that is not here, or one came.
     news: Time,
+    /// A block that is not here and wanted before all others, and who has it.
+    demanded: Option<(BlockId, Vec<ReplicaId>)>,
 }
 
 impl Fetching {
@@ -55,7 +57,16 @@ impl Fetching {
     pub fn new(replicas: usize) -> Self {
         let (named, is_here) = (PerPeer::new(replicas), PerPeer::new(replicas));
         let chains = PerPeer::new(replicas);
-        Self { named, wanted: None, chains, is_here, news: Time(0) }
+        Self { named, wanted: None, chains, is_here, news: Time(0), demanded: None }
+    }
+
+    /// An epoch is about this block, which is not here; these have it. `None`: about none.
+    pub fn demand(&mut self, now: Time, block: Option<(BlockId, Vec<ReplicaId>)>) {
+        if block.as_ref().map(|(id, _)| id) != self.demanded.as_ref().map(|(id, _)| id) {
+            self.wanted = block.as_ref().map(|(id, _)| (*id, now)).or(self.wanted);
+            self.news = if block.is_some() { now } else { self.news };
+        }
+        self.demanded = block;
     }
 
     /// A peer names a tip, which is here or not.
@@ -81,6 +92,12 @@ impl Fetching {
             if let Some(place) = place.filter(|_| !is_here) {
                 lacking.entry(place.block).or_default().push(peer);
             }
+        }
+        if let Some((block, holders)) = &self.demanded {
+            let known = lacking.entry(*block).or_default();
+            let new = holders.iter().filter(|holder| !known.contains(holder));
+            let new: Vec<_> = new.copied().collect();
+            known.extend(new);
         }
         lacking
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::frosty::words::{Remembered, Word};
+pub use super::place::Place;
 use crate::base::crypto::Signature;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
@@ -106,15 +108,6 @@ impl block::Summary for Summary {
     }
 }
 
-/// A block and its height.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The height.
-    pub height: Height,
-    /// The block.
-    pub block: BlockId,
-}
-
 impl Place {
     /// That of a block.
     #[must_use]
@@ -165,6 +158,8 @@ pub enum Message {
         /// The height of its stable checkpoint.
         stable: Height,
     },
+    /// About epochs, where the cluster falls back on a quorum ([`frosty`](super::frosty)).
+    Frosty(Box<Word>),
 }
 
 /// All that a replica must never forget.
@@ -176,6 +171,8 @@ pub struct Memory {
     pub preferred: BlockId,
     /// Its stable checkpoint; none where that is the genesis block.
     pub stable: Option<Stable>,
+    /// Where it is with epochs; none without the fallback.
+    pub frosty: Option<Arc<Remembered>>,
 }
 
 /// What a replica says to one that lost its memory: nothing that would help it.
@@ -233,19 +230,6 @@ impl Decode for Summary {
     }
 }
 
-impl Encode for Place {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.height.encode(out);
-        self.block.encode(out);
-    }
-}
-
-impl Decode for Place {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(Self { height: Height::decode(reader)?, block: Digest::decode(reader)? })
-    }
-}
-
 impl Encode for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -280,6 +264,10 @@ impl Encode for Message {
                 tip.encode(out);
                 stable.encode(out);
             }
+            Self::Frosty(word) => {
+                out.push(7);
+                word.encode(out);
+            }
         }
     }
 }
@@ -305,16 +293,22 @@ impl Decode for Message {
             },
             5 => Self::Stable(Box::new(Stable::decode(reader)?)),
             6 => Self::Accepted { tip: Place::decode(reader)?, stable: Height::decode(reader)? },
+            7 => Self::Frosty(Box::new(Word::decode(reader)?)),
             _ => return Err(DecodeError::Invalid { field: "message kind" }),
         })
     }
 }
 
 impl Encode for Memory {
+    /// Without the fallback nothing is written of it: records are as they were before there was
+    /// one.
     fn encode(&self, out: &mut Vec<u8>) {
         self.accepted.encode(out);
         self.preferred.encode(out);
         self.stable.encode(out);
+        if let Some(frosty) = &self.frosty {
+            Remembered::encode(frosty, out);
+        }
     }
 }
 
@@ -324,6 +318,10 @@ impl Decode for Memory {
             accepted: Place::decode(reader)?,
             preferred: Digest::decode(reader)?,
             stable: reader.option("stable checkpoint of a memory")?,
+            frosty: match reader.remaining() {
+                0 => None,
+                _ => Some(Arc::new(Remembered::decode(reader)?)),
+            },
         })
     }
 }
