@@ -98,7 +98,7 @@ impl EquivocatingLeader {
 
 impl Adversary for EquivocatingLeader {
     fn sends(&mut self, cx: &Context<'_>, to: ReplicaId, message: Peer, out: &mut Vec<Sent>) {
-        let PeerMessage::Protocol { message: inner, frames } = &message else {
+        let PeerMessage::Protocol { epoch, message: inner, frames } = &message else {
             return out.push(Sent::now(to, message));
         };
         match inner {
@@ -111,8 +111,9 @@ impl Adversary for EquivocatingLeader {
                 let vote = cx.vote(second.view, 1, second.id());
                 let votes = double.second_leads(cx) && !std::mem::replace(&mut double.voted, true);
                 let proposal = Message::Proposal { block: second, tc: tc.clone() };
-                let frames = double.bodies.clone();
-                out.push(Sent::now(to, PeerMessage::Protocol { message: proposal, frames }));
+                let (epoch, frames) = (*epoch, double.bodies.clone());
+                let message = PeerMessage::Protocol { epoch, message: proposal, frames };
+                out.push(Sent::now(to, message));
                 if votes {
                     out.extend(cx.others().map(|to| Sent::of(to, Message::Vote(vote))));
                 }

@@ -39,8 +39,9 @@ fn fork(cx: &Context<'_>, block: &Block) -> Option<SharedBlock> {
 impl Adversary for ForkingLeader {
     fn sends(&mut self, cx: &Context<'_>, to: ReplicaId, message: Peer, out: &mut Vec<Sent>) {
         let forked = match &message {
-            PeerMessage::Protocol { message: Message::Proposal { block, tc }, frames } => {
+            PeerMessage::Protocol { epoch, message: Message::Proposal { block, tc }, frames } => {
                 fork(cx, block).map(|block| PeerMessage::Protocol {
+                    epoch: *epoch,
                     message: Message::Proposal { block, tc: tc.clone() },
                     frames: frames.clone(),
                 })

@@ -189,7 +189,7 @@ impl Seen {
 
     fn keep_bodies(&mut self, message: &Peer) {
         match message {
-            PeerMessage::Protocol { message, frames } => {
+            PeerMessage::Protocol { message, frames, .. } => {
                 if let Message::Proposal { block, .. } = message {
                     self.blocks.keep(block.id(), Arc::clone(block));
                 }

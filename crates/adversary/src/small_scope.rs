@@ -124,15 +124,15 @@ impl Adversary for SmallScope {
         if self.rng.percent(60) {
             return out.push(Sent::now(to, message));
         }
-        let PeerMessage::Protocol { message: inner, frames } = &message else {
+        let PeerMessage::Protocol { epoch, message: inner, frames } = &message else {
             if self.rng.percent(50) {
                 out.push(Sent::now(to, message));
             }
             return;
         };
         for (to, message) in self.bend(cx, to, inner) {
-            let frames = frames.clone();
-            out.push(Sent::now(to, PeerMessage::Protocol { message, frames }));
+            let (epoch, frames) = (*epoch, frames.clone());
+            out.push(Sent::now(to, PeerMessage::Protocol { epoch, message, frames }));
         }
     }
 }

@@ -81,9 +81,13 @@ impl StaleCertificates {
 impl Adversary for StaleCertificates {
     fn sends(&mut self, cx: &Context<'_>, to: ReplicaId, message: Peer, out: &mut Vec<Sent>) {
         let bent = match &message {
-            PeerMessage::Protocol { message, frames } => self
-                .bend(cx, to, message)
-                .map(|message| PeerMessage::Protocol { message, frames: frames.clone() }),
+            PeerMessage::Protocol { epoch, message, frames } => {
+                self.bend(cx, to, message).map(|message| PeerMessage::Protocol {
+                    epoch: *epoch,
+                    message,
+                    frames: frames.clone(),
+                })
+            }
             _ => None,
         };
         out.push(Sent::now(to, bent.unwrap_or(message)));

@@ -15,6 +15,7 @@ mod error;
 mod pace;
 pub mod proven;
 mod session;
+pub mod succession;
 mod votes;
 
 pub use crate::ledger::message;

@@ -2,6 +2,7 @@
 //! before a block, and behind it the session table, the state machine and its snapshots.
 
 pub mod block;
+pub mod change;
 pub mod execution;
 pub mod frame;
 pub mod mempool;

@@ -48,7 +48,7 @@ pub const fn snapshot_meta_bytes(replicas: usize) -> usize {
 #[must_use]
 pub const fn offer_bytes(replicas: usize) -> usize {
     let recent = COUNT_BYTES + MAX_WINDOW * header_bytes(replicas);
-    2 * block_bytes(replicas) + recent + qc_bytes(replicas)
+    NUMBER_BYTES + 2 * block_bytes(replicas) + recent + qc_bytes(replicas)
 }
 
 /// An answer with blocks ([`within`](crate::replica::message::within)): two, or as many as fit the

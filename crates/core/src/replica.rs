@@ -14,6 +14,7 @@ mod ancestors;
 pub mod arrivals;
 pub mod catch_up;
 pub mod drive;
+mod epochs;
 mod execute;
 mod fetch;
 mod interface;
@@ -24,8 +25,10 @@ mod peers;
 mod pending;
 pub mod rejoin;
 mod show;
+mod skipping;
 mod snapshot;
 mod snapshots;
+mod succession;
 mod testimonies;
 mod turns;
 mod verifications;
@@ -46,8 +49,8 @@ use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered, TestimonyOf,
-    Types,
+    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered,
+    SharedHandover, TestimonyOf, Types,
 };
 pub use interface::{
     Action, Ancestors, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
@@ -56,6 +59,7 @@ pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
 use catch_up::CatchUp;
+use epochs::Epochs;
 use message::PeerMessage;
 use payload::Payload;
 use pending::Pending;
@@ -70,7 +74,10 @@ type Fx<T> = Effects<Action<T>, Record<T>>;
 pub struct Replica<P: Protocol, S> {
     settings: Settings,
     membership: Membership,
+    epochs: Epochs<P::Types>,
     protocol: P,
+    /// Makes the protocol of an epoch.
+    make: Box<dyn Fn(&Committee) -> P + Send>,
     payload: Payload<P::Types>,
     execution: Execution<S>,
     /// Makes the application anew, for a snapshot to be restored into.
@@ -92,13 +99,14 @@ pub struct Replica<P: Protocol, S> {
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// A replica before its [`Input::Start`] (or [`Input::Rejoin`]).
     ///
-    /// `execution` holds the state of the newest snapshot, or the state behind genesis; `fresh`
-    /// makes an application in its first state.
+    /// `committee` is that of the first epoch; `make` makes the protocol of an epoch. `execution`
+    /// holds the state of the newest snapshot, or the state behind genesis; `fresh` makes an
+    /// application in its first state.
     #[must_use]
     pub fn new(
         settings: Settings,
         committee: Committee,
-        protocol: P,
+        make: Box<dyn Fn(&Committee) -> P + Send>,
         execution: Execution<S>,
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Self {
@@ -107,8 +115,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         Self {
             payload: Payload::new(Mempool::new(settings.mempool), arrivals),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
+            protocol: make(&committee),
+            make,
             membership: Membership::new(committee),
-            protocol,
+            epochs: Epochs::first(),
             execution,
             fresh,
             amnesia: Amnesia::none(),
@@ -133,6 +143,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     #[must_use]
     pub fn execution(&self) -> &Execution<S> {
         &self.execution
+    }
+
+    /// How the epochs before this one ended, from the first.
+    #[must_use]
+    pub fn handovers(&self) -> &[SharedHandover<P::Types>] {
+        self.epochs.handovers()
     }
 
     /// The frames that wait, for status and checkers.
@@ -176,7 +192,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let Payload { mempool, arrivals, .. } = &self.payload;
         let relay = mempool.oldest_unrelayed().map(|t| t.after(self.settings.relay_after));
-        let own = [self.protocol.deadline(), self.catch_up.deadline(), arrivals.deadline()];
+        let own = [
+            self.protocol.deadline(),
+            self.catch_up.deadline(),
+            arrivals.deadline(),
+            self.epochs.deadline(),
+        ];
         own.into_iter().chain([relay]).flatten().min()
     }
 
@@ -203,7 +224,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.on_signed(now, statement, signature, &mut fx);
             }
             Input::Combined { ask, signature } => {
-                self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
+                if let Some(ask) = self.own_ask(ask) {
+                    self.consult(now, protocol::Input::Combined { ask, signature }, &mut fx);
+                }
             }
             Input::Connected(peer) => {
                 if !self.amnesia.is_own() {
@@ -229,25 +252,33 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let (view, committed) = (self.protocol.view(), self.protocol.committed().height());
             self.payload.arrivals.forget_below(view, committed);
         }
-        let missing = self.protocol.missing();
+        self.hand_over(now, fx);
+        self.ask_handover(now, fx);
+        let missing = self.missing();
         self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
-        if let Some((to, message)) = self.catch_up.due(now, self.protocol.committed().height()) {
+        let committed = self.protocol.committed().height();
+        let root = self.epochs.sealed().unwrap_or(committed);
+        if let Some((to, message)) = self.catch_up.due(now, root) {
             fx.output(Action::Send { to, message });
         }
     }
 
     fn start(&mut self, now: Time, recovery: Recovery<P::Types>, fx: &mut Fx<P::Types>) {
-        let genesis = Arc::clone(self.protocol.committed());
-        let (root, root_committed, recent) = match &recovery.snapshot {
-            None => (genesis, Height(0), Vec::new()),
-            Some(meta) => (Arc::clone(&meta.block), meta.committed, meta.recent.clone()),
-        };
         if let Some(meta) = &recovery.snapshot {
             let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);
             if self.execution.height() == meta.block.height() {
                 self.execution.recall_roots(earlier);
             }
         }
+        if let Err(reason) = self.recover_epochs(recovery.handovers, &recovery.blocks) {
+            return self.halt(reason, fx);
+        }
+        let genesis = Arc::clone(self.protocol.committed());
+        let in_epoch = |meta: &&SnapshotMeta<P::Types>| meta.block.height() >= genesis.height();
+        let (root, root_committed, recent) = match recovery.snapshot.as_ref().filter(in_epoch) {
+            None => (Arc::clone(&genesis), genesis.height(), Vec::new()),
+            Some(meta) => (Arc::clone(&meta.block), meta.committed, meta.recent.clone()),
+        };
         self.snapshots.recovered(recovery.snapshot, recovery.offer);
         let mut blocks = Vec::with_capacity(recovery.blocks.len());
         for FullBlock { block, frames } in recovery.blocks {
@@ -363,7 +394,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool: &self.payload.mempool,
             execution: &self.execution,
             settings: &self.settings,
-            root_wanted: self.wish.height(now),
+            sealed: self.epochs.sealed(),
+            root_wanted: self.epochs.sealed().max(self.wish.height(now)),
             batch: Vec::new(),
         };
         let effects = self.protocol.step(now, input, &mut desk);
@@ -436,16 +468,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.verify(now, Pending::Protocol { ask, checks }, None, fx)
             }
             Output::Combine { ask, form, shares } => {
+                let ask = self.ask_of_epoch(ask);
                 fx.output(Action::Combine { ask, form, shares });
             }
             Output::Commit(decisions) => {
+                if self.epochs.sealed().is_some() {
+                    // Void: see `succession`.
+                    return;
+                }
                 let blocks: Vec<_> =
                     decisions.iter().filter_map(Decision::block).cloned().collect();
                 self.to_execute.extend(decisions);
                 self.tentative.take_if(|(waiting, _)| {
                     blocks.iter().any(|block| block.height() >= waiting.height())
                 });
-                if !blocks.is_empty() {
+                // Where members may change, a block counts once those below it turned out not to
+                // seal the epoch.
+                if !blocks.is_empty() && !self.is_governed() {
                     fx.output(Action::Committed(blocks));
                 }
             }
@@ -453,16 +492,25 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
+    /// Whether the members may change.
+    fn is_governed(&self) -> bool {
+        self.execution.members().committee().is_some()
+    }
+
     /// A message with the bodies of its block's frames, as far as they are small.
     fn with_frames(&self, message: MessageOf<P>) -> PeerMessage<P::Types> {
         let block = P::carried_block(&message);
         let bodies =
             block.map(|block| self.payload.small_bodies(&block.id(), self.settings.inline_bytes));
-        let frames = bodies.unwrap_or_default();
-        PeerMessage::Protocol { message, frames }
+        let (epoch, frames) = (self.membership.latest().epoch(), bodies.unwrap_or_default());
+        PeerMessage::Protocol { epoch, message, frames }
     }
 
     fn drop_unheld_bodies(&mut self) {
+        if self.epochs.sealed().is_some() {
+            // Those of void blocks go with the handover.
+            return;
+        }
         let (protocol, to_execute) = (&self.protocol, &self.to_execute);
         self.payload.retain(|id| protocol.holds(id) || is_among(to_execute, id));
     }
@@ -491,6 +539,8 @@ struct Desk<'a, S> {
     mempool: &'a Mempool,
     execution: &'a Execution<S>,
     settings: &'a Settings,
+    /// The height of the sealed state, if the epoch is sealed.
+    sealed: Option<Height>,
     root_wanted: Option<Height>,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
@@ -498,12 +548,19 @@ struct Desk<'a, S> {
 
 impl<S: StateMachine> Ledger for Desk<'_, S> {
     fn has_pending(&self) -> bool {
-        !self.mempool.is_empty()
+        !self.mempool.is_empty() && self.sealed.is_none()
     }
 
     fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
         let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
-        let taken: BTreeSet<FrameId> = ancestors.filter(|_| filters).collect();
+        let is_governed = self.execution.members().committee().is_some();
+        let ancestors: BTreeSet<FrameId> = ancestors.filter(|_| filters || is_governed).collect();
+        let may_seal = |id: &FrameId| self.mempool.get(id).is_some_and(|frame| frame.is_change());
+        if is_governed && (self.sealed.is_some() || ancestors.iter().any(may_seal)) {
+            // What stands above a sealing block never enters the log.
+            return Vec::new();
+        }
+        let taken = if filters { ancestors } else { BTreeSet::new() };
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;
         self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
         self.batch.truncate(crate::ledger::block::MAX_FRAMES);
@@ -515,7 +572,8 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
     }
 
     fn state_root(&self, height: Height) -> Option<Digest> {
-        self.execution.root_at(height)
+        // Void blocks change nothing.
+        self.execution.root_at(self.sealed.map_or(height, |sealed| sealed.min(height)))
     }
 
     fn root_wanted(&self) -> Option<Height> {

@@ -291,6 +291,7 @@ fn answers() -> &'static [Proof] {
             block_id: Digest([4; 32]),
             application: store.root(),
             sessions: Digest([3; 32]),
+            members: Digest::default(),
         };
         let parent = Block::genesis(CHAIN, Epoch(0));
         let below = Block::new(Content { view: View(10), height: Height(10), ..(*parent).clone() });

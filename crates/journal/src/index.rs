@@ -24,7 +24,7 @@ struct Places {
     /// Recorded blocks that are not known to be committed.
     open: BTreeMap<BlockId, (Height, Position)>,
     /// The positions of committed blocks by height; the first one has height `first`. Blocks
-    /// fetched as part of a snapshot have no position.
+    /// fetched as part of a snapshot have no position, nor has the genesis of an epoch.
     committed: VecDeque<Option<Position>>,
     first: Height,
     /// The last committed block.
@@ -62,7 +62,11 @@ impl BlockIndex {
         for block in blocks {
             let position = places.open.remove(&block.id()).map(|(_, position)| position);
             let next = Height(places.first.0 + places.committed.len() as u64);
-            if places.committed.is_empty() || block.height() != next {
+            let is_first = places.committed.is_empty();
+            if !is_first && block.height() == next.next() {
+                // The genesis of an epoch is in no log.
+                places.committed.push_back(None);
+            } else if is_first || block.height() != next {
                 places.committed.clear();
                 places.first = block.height();
             }

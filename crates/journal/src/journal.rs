@@ -9,6 +9,7 @@ use quorate_core::replica::{Record, drive};
 use quorate_core::{Height, planted};
 use quorate_store::wal::{self, Durability, Log, Position};
 
+use super::epochs::{EPOCHS_FILE, Epochs};
 use super::index::BlockIndex;
 /// The kind of a block's record: an encoded `FullBlock`.
 pub const BLOCK_RECORD: u8 = 1;
@@ -18,6 +19,8 @@ pub struct Journal {
     log: Log,
     durability: Durability,
     index: Arc<BlockIndex>,
+    /// `None`: of a log whose members are fixed.
+    epochs: Option<Epochs>,
     /// The end of the log when the last snapshot was begun.
     pub snapshot_begun_at: u64,
     /// The buffer for encoding, kept to reuse its memory.
@@ -26,12 +29,18 @@ pub struct Journal {
 
 impl Journal {
     /// A journal on `log`. Its commits are as durable as `durability` says.
+    /// It can write down no handover.
     #[must_use]
     pub fn new(log: Log, durability: Durability) -> Self {
         let index = Arc::new(BlockIndex::new(log.reader()));
         // The log's content counts: otherwise restarts could put off the next snapshot without end.
         let snapshot_begun_at = log.first_position().0;
-        Self { log, durability, index, snapshot_begun_at, encoded: Vec::new() }
+        Self { log, durability, index, epochs: None, snapshot_begun_at, encoded: Vec::new() }
+    }
+
+    /// The same, with the file of the epochs.
+    pub(crate) fn with_epochs(self, epochs: Epochs) -> Self {
+        Self { epochs: Some(epochs), ..self }
     }
 
     /// The log.
@@ -81,10 +90,20 @@ impl<T: Types> drive::Journal<T> for Journal {
                 }
                 // Only the newest memory counts: it covers the older ones.
                 Record::Memory(newest) => memory = Some(newest),
+                Record::Handover(end) => {
+                    // What the ending epoch's protocol had to remember, it need not any more.
+                    memory = None;
+                    let epochs = self.epochs.as_mut().ok_or_else(|| wal::Error::Poisoned {
+                        reason: "this log keeps no epochs".to_owned(),
+                    })?;
+                    let (file, action) = (EPOCHS_FILE.to_owned(), "write");
+                    epochs.add(&end).map_err(|source| wal::Error::Io { file, action, source })?;
+                }
             }
         }
         let slot = memory.map(|memory| {
             self.encoded.clear();
+            self.epochs.as_ref().map_or(0, Epochs::ended).encode(&mut self.encoded);
             memory.encode(&mut self.encoded);
             self.encoded.as_slice()
         });

@@ -12,6 +12,7 @@
 //! All of it works on two folders ([`Disks`]) of any kind.
 #![forbid(unsafe_code)]
 
+mod epochs;
 mod index;
 mod journal;
 mod kept;

@@ -5,7 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
+use quorate_core::Epoch;
+use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, Restoring, SnapshotError as StateError};
 use quorate_core::ledger::sessions;
@@ -16,6 +17,7 @@ use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 use quorate_store::wal::{self, Durability, Log, Position};
 
+use super::epochs::{EPOCHS_FILE, Epochs, EpochsError};
 use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
 use super::kept::{self, Resumed};
@@ -86,6 +88,9 @@ pub enum OpenError {
     /// The kept state cannot be used.
     #[error("kept state: {0}")]
     Kept(#[from] KeepError),
+    /// The file of the epochs cannot be used.
+    #[error("the file snapshots/{EPOCHS_FILE}: {0}")]
+    Epochs(#[from] EpochsError),
     /// The limits of sessions are impossible.
     #[error(transparent)]
     Limits(#[from] sessions::LimitsError),
@@ -96,7 +101,7 @@ impl OpenError {
     #[must_use]
     pub fn io(&self) -> Option<&io::Error> {
         match self {
-            Self::List(source) => Some(source),
+            Self::List(source) | Self::Epochs(EpochsError::Io(source)) => Some(source),
             Self::Log(wal::Error::Io { source, .. })
             | Self::Snapshot(SnapshotError::Io { source, .. }) => Some(source),
             _ => None,
@@ -132,7 +137,7 @@ pub fn create<T: Types>(
     owner: &Owner<T>,
 ) -> Result<(), wal::Error> {
     let (mut log, _) = Log::open(log, options)?;
-    log.commit(Some(&owner.origin.memory.to_bytes()), Durability::Sync)
+    log.commit(Some(&Remembered::<T>::first(&owner.origin.memory)), Durability::Sync)
 }
 
 /// Opens data and recovers it. Creates none, except for a replica that rejoins.
@@ -163,10 +168,11 @@ pub fn open<T: Types, S: StateMachine>(
         None => return Err(OpenError::Missing),
         Some(_) if rejoin => return Err(OpenError::NotLost { snapshots: false }),
         Some(bytes) => Some(
-            T::Memory::from_bytes(bytes.into())
+            Remembered::<T>::from_bytes(bytes.into())
                 .map_err(|source| OpenError::Record { position: 0, source })?,
         ),
     };
+    let (epochs, handovers) = Epochs::open(Arc::clone(&disks.states), owner)?;
     let newest = newest_of::<T>(&states, &mut notes)?;
     let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
     // Kept state is useless without a log that continues it.
@@ -193,12 +199,39 @@ pub fn open<T: Types, S: StateMachine>(
         }
     };
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
-    let journal = Journal::new(log, durability);
+    // Of an epoch that has ended, nothing need be remembered.
+    let ended = epochs.ended();
+    let journal = Journal::new(log, durability).with_epochs(epochs);
     let blocks = replay::<T>(&journal, &head)?;
     // Nothing is left of an older state, so an offer of it cannot be served.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
-    let recovery = memory.map(|memory| Recovery { memory: Some(memory), snapshot, offer, blocks });
+    let recovery = memory.map(|Remembered { epoch, memory }| {
+        let memory = (epoch == Epoch(ended)).then_some(memory);
+        Recovery { handovers, memory, snapshot, offer, blocks }
+    });
     Ok(Opened { journal, states, execution, checkpoint, recovery, snapshot_bytes, notes })
+}
+
+/// What the slot of the log holds: a memory, behind its epoch.
+struct Remembered<T: Types> {
+    epoch: Epoch,
+    memory: T::Memory,
+}
+
+impl<T: Types> Remembered<T> {
+    /// The slot of a replica that never said anything.
+    fn first(memory: &T::Memory) -> Vec<u8> {
+        let mut bytes = Epoch(0).to_bytes();
+        memory.encode(&mut bytes);
+        bytes
+    }
+
+    fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let (epoch, memory) = (Epoch::decode(&mut reader)?, T::Memory::decode(&mut reader)?);
+        reader.finish()?;
+        Ok(Self { epoch, memory })
+    }
 }
 
 fn notes_of(recovered: &wal::Recovered) -> Vec<String> {
@@ -235,7 +268,8 @@ fn restore<T: Types, S: StateMachine>(
     fresh: &dyn Fn() -> S,
 ) -> Result<Execution<S>, OpenError> {
     let Some((meta, reader)) = newest else {
-        return Ok(Execution::new(fresh(), limits, owner.genesis().id())?);
+        let execution = Execution::new(fresh(), limits, owner.genesis().id())?;
+        return Ok(execution.governed_by(&owner.origin.committee));
     };
     let root = meta.roots.last().copied().unwrap_or_default();
     let mut restoring = Restoring::new(fresh(), limits, root);

@@ -7,6 +7,9 @@ use quorate_core::base::membership::ReplicaKey;
 use quorate_core::protocols::protocol::{BlockOf, Origin, Types};
 use quorate_store::wal;
 
+/// Bytes of the epoch that precedes a memory in the log's slot.
+const EPOCH_BYTES: u64 = 8;
+
 /// The replica that a data folder belongs to.
 #[derive(Clone, Debug)]
 pub struct Owner<T: Types> {
@@ -38,7 +41,7 @@ impl<T: Types> Owner<T> {
     /// `record_bytes`.
     #[must_use]
     pub fn log_options(&self, log: wal::Options, record_bytes: usize) -> wal::Options {
-        log.with_room_for(self.origin.memory_bytes as u64, record_bytes as u64)
+        log.with_room_for(EPOCH_BYTES + self.origin.memory_bytes as u64, record_bytes as u64)
     }
 
     /// The genesis block.

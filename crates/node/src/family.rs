@@ -41,7 +41,7 @@ pub enum Family {
 }
 
 /// How the protocol of a family is made.
-pub trait Build: Send + 'static {
+pub trait Build: Clone + Send + 'static {
     /// Its words.
     type Types: Types;
     /// What a replica runs.
@@ -159,6 +159,7 @@ impl Build for snowman::Settings {
 }
 
 /// Makes a [`Sequencer`].
+#[derive(Clone, Copy)]
 struct Sequencers;
 
 impl Build for Sequencers {

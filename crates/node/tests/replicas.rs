@@ -243,7 +243,7 @@ impl Liar {
     }
 
     fn say(&self, message: Message) {
-        let message: PeerMessage<Types> = PeerMessage::Protocol { message, frames: Vec::new() };
+        let message: PeerMessage<Types> = PeerMessage::of(message);
         self.peers.broadcast(&message.to_bytes().into());
     }
 
@@ -513,7 +513,7 @@ fn whole_messages() -> Vec<Vec<u8>> {
         TimeOut { view: View(9), high_qc_view: View(0), replica: ReplicaId(3), signature };
     let high_qc = Qc::genesis(block);
     let time_out = Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None };
-    let of = |message| PeerMessage::Protocol { message, frames: Vec::new() };
+    let of = PeerMessage::of;
     let key = SecretKey::generate().unwrap();
     let frame = Frame::open(key.public_key(), 1, &block, |statement| key.sign(statement));
     let messages: Vec<PeerMessage<Types>> = vec![

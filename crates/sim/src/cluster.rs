@@ -217,7 +217,7 @@ impl<F: Family> Cluster<F> {
     fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core<F> {
         let id = self.slots[slot].id;
         let protocol = F::protocol(self, slot);
-        let committee = keys::committee(self.config.replicas);
+        let committee = self.config.committee();
         let service = self.config.service.clone();
         let fresh = Box::new(move || Register {
             service: service.as_ref().map(Hosting::fresh),

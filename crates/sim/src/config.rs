@@ -1,6 +1,5 @@
 //! What a cluster is made of.
 
-use quorate_core::Duration;
 use quorate_core::base::crypto::{Check, Form, Scheme};
 use quorate_core::ledger::mempool::Limits;
 use quorate_core::protocols::hotstuff;
@@ -11,6 +10,7 @@ use quorate_core::protocols::hotstuff::rules::{Chained, Rules};
 use quorate_core::protocols::pbft;
 use quorate_core::protocols::snow::snowman;
 use quorate_core::replica::Ancestors;
+use quorate_core::{Committee, Duration};
 
 use super::keys::{self, Mock};
 use super::mutant::Mutation;
@@ -23,6 +23,9 @@ use super::service::Hosting;
 pub struct Config {
     /// How many there are.
     pub replicas: usize,
+    /// So many of them are the members at first, and an administrator may change that; `None`: all
+    /// are, for ever.
+    pub members: Option<usize>,
     /// The variant of HotStuff.
     pub rules: &'static dyn Rules,
     /// Whom replicas tell that they gave up on a view.
@@ -94,6 +97,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             replicas: 4,
+            members: None,
             rules: &Chained,
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,
@@ -164,6 +168,14 @@ impl Config {
 
     /// What replicas' signatures are bound to.
     pub fn domain(&self) -> Domain {
-        self.protocol().domain(keys::committee(self.replicas))
+        self.protocol().domain(self.committee())
+    }
+
+    /// The first committee.
+    pub fn committee(&self) -> Committee {
+        match self.members {
+            None => keys::committee(self.replicas),
+            Some(members) => keys::governed(members),
+        }
     }
 }

@@ -5,7 +5,7 @@ use quorate_adversary::Schedule;
 use quorate_core::base::crypto::Statement;
 use quorate_core::client::message::Response;
 use quorate_core::protocols::protocol::{Event, Origin, Protocol, Types};
-use quorate_core::{Time, View};
+use quorate_core::{Committee, Epoch, Time, View};
 
 use super::cluster::{Cluster, Core, Peer};
 use super::config::Config;
@@ -31,6 +31,9 @@ pub type MessageOf<F> = <<F as Family>::Types as Types>::Message;
 /// A testimony of a family's protocol.
 pub type TestimonyOf<F> = <<F as Family>::Types as Types>::Testimony;
 
+/// What makes a protocol for an epoch's committee.
+pub type Make<P> = Box<dyn Fn(&Committee) -> P + Send>;
+
 /// A family of protocols.
 pub trait Family: Sized + 'static {
     /// Its words.
@@ -41,8 +44,8 @@ pub trait Family: Sized + 'static {
     /// What a replica's data begins with.
     fn origin(config: &Config) -> Origin<Self::Types>;
 
-    /// The protocol of the replica in a slot.
-    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Self::Protocol;
+    /// What makes the protocol of the replica in a slot, for each epoch.
+    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Make<Self::Protocol>;
 
     /// A message in words.
     fn words(trace: &mut Trace, message: &MessageOf<Self>) -> String;
@@ -61,13 +64,13 @@ pub trait Family: Sized + 'static {
     }
 
     /// A correct replica wants all others to be told.
-    fn tells(oracles: &mut Oracles, replica: usize, message: &MessageOf<Self>) {
-        let _ = (oracles, replica, message);
+    fn tells(oracles: &mut Oracles, replica: usize, epoch: Epoch, message: &MessageOf<Self>) {
+        let _ = (oracles, replica, epoch, message);
     }
 
-    /// A correct replica sends.
-    fn sends(oracles: &mut Oracles, replica: usize, now: Time, message: &MessageOf<Self>) {
-        let _ = (oracles, replica, now, message);
+    /// A correct replica sends, in an epoch, at an instant.
+    fn sends(oracles: &mut Oracles, replica: usize, at: (Epoch, Time), message: &MessageOf<Self>) {
+        let _ = (oracles, replica, at, message);
     }
 
     /// A message has arrived.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use quorate_core::base::crypto::{
     Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
-use quorate_core::base::membership::ReplicaKey;
-use quorate_core::{Committee, Digest, Epoch, ReplicaId};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 
 /// The chain that all signatures are bound to.
 pub const CHAIN: Digest = Digest([0xC4; 32]);
@@ -168,6 +168,30 @@ pub fn committee(n: usize) -> Committee {
     let keys = (0..n).map(|id| ReplicaKey::from(Key::of_replica(id).public_key().0)).collect();
     let committee = Committee::new(CHAIN, Epoch(0), keys).expect("a committee of distinct keys");
     crate::planted::committee(committee)
+}
+
+/// The administrator's key.
+pub fn administrator() -> Key {
+    Key::new(0x300, 0)
+}
+
+/// A member of this weight with the key that the replica has in all epochs.
+pub fn member(id: usize, weight: u16) -> Member {
+    let key = ReplicaKey::from(Key::of_replica(id).public_key().0);
+    Member { weight, ..Member::new(key) }
+}
+
+/// The first committee of `n` replicas that an administrator may change.
+pub fn governed(n: usize) -> Committee {
+    let members = (0..n).map(|id| Some(member(id, 1))).collect();
+    let opening = Opening { after: CHAIN, height: Height(0) };
+    Committee::with_members(CHAIN, Epoch(0), opening, members, governance())
+        .expect("a committee of distinct keys")
+}
+
+/// One administrator, who may change the members alone.
+pub fn governance() -> Governance {
+    Governance { administrators: vec![administrator().public_key()], approvals: 1 }
 }
 
 /// Which client a public key belongs to.

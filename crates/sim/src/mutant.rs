@@ -218,6 +218,10 @@ impl Protocol for Driver {
         self.driver.certified_state()
     }
 
+    fn showing(evidence: quorate_core::protocols::hotstuff::certificate::Qc) -> Option<Message> {
+        HotStuff::showing(evidence)
+    }
+
     fn held_block(message: &Message) -> Option<&BlockId> {
         HotStuff::held_block(message)
     }

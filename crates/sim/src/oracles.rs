@@ -1,6 +1,7 @@
 //! What must hold after every step, judged from what replicas sign, send, commit and answer, by
 //! code that shares no predicate with production.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,10 +12,15 @@ use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::pbft;
-use quorate_core::{Digest, Height, Time};
+use quorate_core::{Digest, Epoch, Height, Time};
 
 use super::family::{Epochs, Said};
 use super::strict::Strict;
+
+/// A view and its epoch in one number, which grows from epoch to epoch.
+fn in_epoch(epoch: u64, view: u64) -> u64 {
+    epoch << 40 | view
+}
 
 /// The history of all correct replicas, across their crashes.
 #[derive(Debug, Default)]
@@ -30,6 +36,8 @@ pub struct Oracles {
     proposals: BTreeMap<(usize, u64), BlockId>,
     /// The one chain.
     chain: BTreeMap<u64, BlockId>,
+    /// The heights of the geneses of epochs.
+    openings: BTreeSet<u64>,
     /// The views of its blocks.
     views: BTreeSet<u64>,
     /// By replica: the highest block it committed.
@@ -45,8 +53,8 @@ pub struct Oracles {
     pub awaited: BTreeMap<usize, Vec<String>>,
     /// By client: how many commands it asked for.
     pub asked: BTreeMap<String, u64>,
-    /// Of PBFT: what correct replicas have said.
-    said: Said,
+    /// Of PBFT: what correct replicas have said, by epoch.
+    said: BTreeMap<Epoch, Said>,
     /// Of Snowman: what correct replicas have said of epochs.
     pub epochs: Epochs,
     /// What else is looked at.
@@ -62,7 +70,9 @@ impl Oracles {
     /// A correct replica signs. Kinds and offsets as `crypto::Statement` documents its bytes.
     pub fn signs(&mut self, replica: usize, statement: &Statement) {
         let bytes = statement.as_bytes();
-        let view = u64::from_le_bytes(bytes[58..66].try_into().expect("eight bytes"));
+        let number =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let view = in_epoch(number(48), number(58));
         let content: [u8; 32] = bytes[67..].try_into().expect("32 bytes");
         match bytes[57] {
             1 => self.votes_for(replica, (view, bytes[66]), content),
@@ -82,9 +92,10 @@ impl Oracles {
 
     /// A correct replica tells all of its vote: looked at here if it bears no signature, as second
     /// votes do.
-    pub fn votes(&mut self, replica: usize, vote: &Vote) {
+    pub fn votes(&mut self, replica: usize, epoch: Epoch, vote: &Vote) {
         if vote.signature == Signature::NONE {
-            self.votes_for(replica, (vote.view.0, vote.phase), vote.block.0);
+            let view = in_epoch(epoch.0, vote.view.0);
+            self.votes_for(replica, (view, vote.phase), vote.block.0);
         }
     }
 
@@ -119,7 +130,7 @@ impl Oracles {
         if let Some(strict) = &mut self.strict {
             strict.sends(replica, message);
             if let Message::Proposal { block, tc: Some(_) } = message
-                && !self.proposals.contains_key(&(replica, block.view.0))
+                && !self.proposals.contains_key(&(replica, in_epoch(block.epoch.0, block.view.0)))
             {
                 strict.leads_after_time_outs(replica, block.view, now);
             }
@@ -130,7 +141,8 @@ impl Oracles {
     }
 
     fn proposes(&mut self, replica: usize, block: &SharedBlock) {
-        let before = *self.proposals.entry((replica, block.view.0)).or_insert(block.id());
+        let view = in_epoch(block.epoch.0, block.view.0);
+        let before = *self.proposals.entry((replica, view)).or_insert(block.id());
         assert_eq!(
             before,
             block.id(),
@@ -140,14 +152,17 @@ impl Oracles {
     }
 
     /// A correct replica of PBFT sends a message.
-    pub fn sends_of_pbft(&mut self, replica: usize, message: &pbft::Message) {
-        let Self { said, chain, .. } = self;
-        said.sends(replica, message, |height| chain.get(&height).copied());
+    pub fn sends_of_pbft(&mut self, replica: usize, epoch: Epoch, message: &pbft::Message) {
+        let Self { said, chain, openings, .. } = self;
+        // What was decided above the end of the epoch is void.
+        let end = openings.iter().nth(epoch.0 as usize).copied().unwrap_or(u64::MAX);
+        let decided = |height: u64| chain.get(&height).filter(|_| height < end).copied();
+        said.entry(epoch).or_default().sends(replica, message, decided);
     }
 
     /// A correct replica lost its data.
     pub fn forgot(&mut self, replica: usize) {
-        self.said.forgot(replica);
+        self.said.values_mut().for_each(|said| said.forgot(replica));
     }
 
     /// A correct replica, whose state is that of the height `executed`, commits. (Restarted, it
@@ -170,13 +185,24 @@ impl Oracles {
         let before = *self.chain.entry(height).or_insert(block.id());
         assert_eq!(before, block.id(), "agreement: r{replica} committed another block at {height}");
         if height > 1 {
-            let below = self.chain.get(&(height - 1)).expect("committed without gaps");
+            // Nobody says that it committed the genesis of an epoch.
+            let opens = self.openings.contains(&(height - 1));
+            let below = match self.chain.entry(height - 1) {
+                Entry::Occupied(below) => below.into_mut(),
+                Entry::Vacant(place) if opens => place.insert(block.parent()),
+                Entry::Vacant(_) => panic!("agreement: r{replica} committed {height} on nothing"),
+            };
             assert_eq!(
                 *below,
                 block.parent(),
                 "agreement: r{replica} committed a chain with a gap at {height}"
             );
         }
+    }
+
+    /// A correct replica begins an epoch, whose genesis has this height.
+    pub fn begins_epoch(&mut self, height: Height) {
+        self.openings.insert(height.0);
     }
 
     /// A correct replica has computed a state.

@@ -71,16 +71,13 @@ impl<F: Family> Cluster<F> {
                 self.schedule(0, Event::Offered { to: slot, life, offer });
             }
             Action::Executed { .. } => {}
-            Action::Event(event) => {
-                self.trace.event(self.now, slot, &event);
-                if !self.slots[slot].faulty {
-                    *self.noted.entry(kind_of(&event)).or_default() += 1;
-                }
-                F::happened(&mut self.oracles, self.slots[slot].id, &event, self.now);
-                if let protocol::Event::Proposed { block, .. } = event {
-                    self.proposed.push((self.now, slot, block));
-                }
+            Action::EpochBegan(committee) => {
+                let epoch = committee.epoch();
+                self.note(slot, || format!("begins epoch {epoch}"));
+                *self.noted.entry("epoch-began").or_default() += 1;
+                self.oracles.begins_epoch(committee.opening().height);
             }
+            Action::Event(event) => self.happened(slot, event),
             Action::NotTaken { from, reason } => {
                 if let Some(strict) =
                     self.oracles.strict.as_ref().filter(|_| !self.slots[slot].faulty)
@@ -106,13 +103,24 @@ impl<F: Family> Cluster<F> {
         }
     }
 
+    fn happened(&mut self, slot: usize, event: protocol::Event) {
+        self.trace.event(self.now, slot, &event);
+        if !self.slots[slot].faulty {
+            *self.noted.entry(kind_of(&event)).or_default() += 1;
+        }
+        F::happened(&mut self.oracles, self.slots[slot].id, &event, self.now);
+        if let protocol::Event::Proposed { block, .. } = event {
+            self.proposed.push((self.now, slot, block));
+        }
+    }
+
     /// Sends to one replica (to all its twins), or to all others.
     pub(crate) fn send(&mut self, slot: usize, to: Option<ReplicaId>, message: Peer<F>) {
         let own = self.slots[slot].id;
         if !self.slots[slot].faulty
-            && let PeerMessage::Protocol { message, .. } = &message
+            && let PeerMessage::Protocol { epoch, message, .. } = &message
         {
-            F::sends(&mut self.oracles, own, self.now, message);
+            F::sends(&mut self.oracles, own, (*epoch, self.now), message);
         }
         assert_ne!(to.map(ReplicaId::index), Some(own), "r{own} sends to itself: {message:?}");
         let mut letter = Letter::new(message);

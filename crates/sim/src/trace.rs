@@ -196,7 +196,7 @@ impl Trace {
 
     fn words<F: Family>(&mut self, message: &Peer<F>) -> String {
         match message {
-            PeerMessage::Protocol { message, frames } => {
+            PeerMessage::Protocol { message, frames, .. } => {
                 let bodies = if frames.is_empty() {
                     String::new()
                 } else {
@@ -232,6 +232,8 @@ impl Trace {
                 let last = if *last { ", the last" } else { "" };
                 format!("sends chunk {chunk} of the snapshot of height {height}{last}")
             }
+            PeerMessage::AskHandover(epoch) => format!("asks how epoch {epoch} ended"),
+            PeerMessage::Handover(end) => format!("tells how epoch {} ended", end.ended()),
             PeerMessage::AskTestimony { .. } => "asks for a testimony".into(),
             PeerMessage::Testimony { testimony, .. } => F::testimony(self, testimony),
         }

@@ -24,10 +24,10 @@ pub struct Outside<'a, F: Family> {
 
 impl<F: Family> World<F::Types> for Outside<'_, F> {
     fn perform(&mut self, action: Action<F::Types>) {
-        if let Action::Broadcast(PeerMessage::Protocol { message, .. }) = &action
+        if let Action::Broadcast(PeerMessage::Protocol { epoch, message, .. }) = &action
             && let Some(oracles) = &mut self.watched
         {
-            F::tells(oracles, self.id, message);
+            F::tells(oracles, self.id, *epoch, message);
         }
         if self.is_early {
             self.early.push(action);

@@ -1,7 +1,7 @@
 //! A snapshot on its way from one replica to another.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use quorate_core::Height;
@@ -45,10 +45,13 @@ fn comes_back(meddle: impl Fn(usize, &Peer) -> Fate + 'static) -> (Cluster, Aske
     (cluster, asked)
 }
 
-/// From whom transfers were begun.
+/// From whom transfers of the first snapshot were begun. (Blocks above it may be gone by then, and
+/// another one follows.)
 fn begun(asked: &Asked) -> Vec<usize> {
     let asked = asked.borrow();
-    asked.iter().filter(|((_, _, chunk), _)| *chunk == 0).map(|((from, ..), _)| *from).collect()
+    let first = asked.keys().map(|(_, height, _)| *height).min();
+    let begins = asked.keys().filter(|(_, height, chunk)| *chunk == 0 && Some(*height) == first);
+    begins.map(|(from, ..)| *from).collect()
 }
 
 /// The fate of so many chunks behind the first.
@@ -74,8 +77,8 @@ fn a_chunk_that_is_lost_is_asked_for_again_of_the_same_replica() {
 #[test]
 fn one_that_does_not_answer_at_all_is_followed_by_another() {
     let (_, asked) = comes_back(first_chunks(3, Fate::Lost));
-    let begun = begun(&asked);
-    assert!(begun.iter().any(|from| *from != begun[0]), "another was asked: {asked:?}");
+    let from: BTreeSet<usize> = asked.borrow().keys().map(|(from, ..)| *from).collect();
+    assert!(from.len() > 1, "another was asked: {asked:?}");
 }
 
 #[test]

@@ -12,8 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::membership::MAX_REPLICAS;
-use crate::base::types::{Digest, Epoch, ReplicaId, View};
+use crate::base::types::{Digest, Epoch, MAX_REPLICAS, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
 /// A client's public key (Ed25519).
@@ -207,6 +206,10 @@ pub enum Kind {
     Testimony = 4,
     /// What became of a client's frame, as a replica tells the client.
     Outcome = 5,
+    /// An administrator's signature under a change of the members.
+    Approval = 6,
+    /// A next member's word that it has caught up, and holds its key of the next epoch.
+    Readiness = 7,
     /// The owner of an output that a payment spends.
     Payment = 16,
 }

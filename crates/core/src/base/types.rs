@@ -75,6 +75,9 @@ counter!(
     SessionId, "s"
 );
 
+/// The most replicas a committee may have: what the wire's caps are sized for.
+pub const MAX_REPLICAS: usize = 256;
+
 /// A replica's place in the committee, from 0.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId(pub u16);

@@ -219,9 +219,9 @@ impl<V: Verifier> Proofs for V {
 /// by [`Newest::verify`]. `None` until q have: fewer may all be behind or faulty.
 #[must_use]
 pub fn newest(committee: &Committee, shown: &BTreeMap<ReplicaId, Height>) -> Option<Height> {
-    let members = || shown.iter().filter(|(replica, _)| committee.contains(**replica));
-    let enough = members().count() >= committee.quorum();
-    members().map(|(_, height)| *height).max().filter(|_| enough)
+    committee.quorum_among(shown.keys().copied())?;
+    let members = shown.iter().filter(|(replica, _)| committee.contains(**replica));
+    members.map(|(_, height)| *height).max()
 }
 
 fn version(reader: &mut Reader) -> Result<(), DecodeError> {

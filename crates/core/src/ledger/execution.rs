@@ -1,12 +1,13 @@
 //! What happens to a decided block: its frames pass the session table, the commands left go to
 //! the application, and the state both are in gets a root.
 //!
-//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root), see
-//! [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find
+//! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root ‖ digest of
+//! the members), see [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas that disagree find
 //! out, and a snapshot is believed when its root is one that a quorum signed. So is what a [`View`]
 //! of the state proves to a client.
 
 mod kept;
+mod members;
 mod panics;
 mod restoring;
 mod tentative;
@@ -18,9 +19,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::crypto::PublicKey;
+use crate::base::membership::{Committee, Opening};
 use crate::base::types;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::DecodeError;
+use crate::ledger::change::SignedChange;
 use crate::ledger::frame::{Frame, SharedFrame};
 use crate::ledger::outcome::Outcome;
 use crate::ledger::sessions::{
@@ -33,6 +36,7 @@ use crate::ledger::state_machine::{
 
 pub use crate::ledger::progress::{Poison, Progress, command_digest};
 pub use kept::{KeptNote, ResumeError, whole};
+pub use members::{CHANGED, Members};
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
 use tentative::Tentative;
@@ -43,15 +47,16 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 02";
+const MAGIC: &[u8; 16] = b"quorate state 03";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside02";
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside03";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
 pub struct Execution<S> {
     application: S,
     sessions: Sessions,
+    members: Members,
     height: Height,
     block_id: Digest,
     /// The roots of the states up to `height`, the latest last.
@@ -81,6 +86,8 @@ pub struct Executed {
     pub outcomes: Vec<(PublicKey, Outcome)>,
     /// How many commands executed, retries not counted.
     pub commands: u64,
+    /// Whether the block sealed its epoch.
+    pub sealed: bool,
 }
 
 /// A block that could not be executed. The replica must halt: its state is behind or of no use.
@@ -184,16 +191,33 @@ impl<S: StateMachine> Execution<S> {
     /// # Errors
     /// [`LimitsError`] if the limits are of no use.
     pub fn new(application: S, limits: Limits, genesis: Digest) -> Result<Self, LimitsError> {
-        Ok(Self::at(application, Sessions::new(limits)?, Height(0), genesis))
+        let sessions = Sessions::new(limits)?;
+        Ok(Self::at(application, sessions, (Height(0), genesis), Members::fixed()))
     }
 
-    fn at(application: S, sessions: Sessions, height: Height, block_id: Digest) -> Self {
+    /// The same state, with members that may change: by now those of `committee`, if it has
+    /// administrators.
+    #[must_use]
+    pub fn governed_by(mut self, committee: &Committee) -> Self {
+        self.members = Members::of(Some(committee.clone()));
+        self.roots.pop_back();
+        self.keep_root();
+        self
+    }
+
+    fn at(
+        application: S,
+        sessions: Sessions,
+        (height, block_id): (Height, Digest),
+        members: Members,
+    ) -> Self {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
         let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
         let skipped = BTreeSet::new();
         let mut state = Self {
             application,
             sessions,
+            members,
             height,
             block_id,
             roots,
@@ -227,9 +251,10 @@ impl<S: StateMachine> Execution<S> {
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
         }
+        let sealed = self.members.sealed().is_some();
         let (outcomes, commands) = match self.keep_tentative(&block_id) {
             Some(executed) => executed,
-            None => self.carry_out(height, view, frames)?,
+            None => self.carry_out(height, view, block_id, frames)?,
         };
         (self.height, self.block_id) = (height, block_id);
         self.executed_bytes +=
@@ -237,7 +262,8 @@ impl<S: StateMachine> Execution<S> {
         let finished = panics::guarded(|| self.check_kept().map(|()| self.keep_root()));
         let finished = finished.map_err(|message| self.halt_panicked(height, None, message))?;
         let root = finished.map_err(|source| self.halt_unkept(height, source))?;
-        Ok(Executed { height, root, outcomes, commands })
+        let sealed = !sealed && self.members.sealed().is_some();
+        Ok(Executed { height, root, outcomes, commands, sealed })
     }
 
     /// What becomes of the frames of a block, and how many commands it executed.
@@ -245,10 +271,11 @@ impl<S: StateMachine> Execution<S> {
         &mut self,
         height: Height,
         view: types::View,
+        block_id: Digest,
         frames: &[SharedFrame],
     ) -> Result<(Vec<(PublicKey, Outcome)>, u64), ExecutionError> {
         let plan = self.sessions.plan(height, frames);
-        let (replies, commands) = self.apply(height, view, &plan)?;
+        let (replies, commands) = self.apply(height, view, block_id, &plan)?;
         let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
             self.halted = Some(error.clone());
@@ -262,18 +289,23 @@ impl<S: StateMachine> Execution<S> {
         &mut self,
         height: Height,
         view: types::View,
+        block_id: Digest,
         plan: &Plan,
     ) -> Result<(Replies, u64), ExecutionError> {
         let mut commands = Vec::with_capacity(plan.command_count());
         let mut left_out = Vec::new();
-        for (at, command) in plan.commands().enumerate() {
-            if !self.skipped.is_empty() && self.skipped.contains(&command_digest(command)) {
-                left_out.push(at);
+        let opening = Opening { after: block_id, height: height.next() };
+        for (at, (command, is_alone)) in plan.commands_of_frames().enumerate() {
+            if SignedChange::is_one(command) {
+                left_out.push((at, self.members.change(command, is_alone, opening)));
+            } else if !self.skipped.is_empty() && self.skipped.contains(&command_digest(command)) {
+                left_out.push((at, Vec::new()));
             } else {
                 commands.push(command);
             }
         }
-        let progress = Arc::new(Progress::new(plan.runs(), left_out.clone()));
+        let places = left_out.iter().map(|(at, _)| *at).collect();
+        let progress = Arc::new(Progress::new(plan.runs(), places));
         let mut replies = Replies::told_to(Arc::clone(&progress));
         let block = Decided { height, view, commands: &commands };
         let application = &mut self.application;
@@ -286,7 +318,7 @@ impl<S: StateMachine> Execution<S> {
             return Err(error);
         }
         let executed = (commands.len() + left_out.len()) as u64;
-        let replies = if left_out.is_empty() { replies } else { replies.with_empty_at(&left_out) };
+        let replies = if left_out.is_empty() { replies } else { replies.with(&left_out) };
         Ok((replies, executed))
     }
 
@@ -327,6 +359,7 @@ impl<S: StateMachine> Execution<S> {
             block_id: self.block_id,
             application: self.application.root(),
             sessions: self.sessions.root(),
+            members: self.members.digest(),
         };
         let root = self.summary.root();
         if self.roots.len() == ROOT_WINDOW {
@@ -383,6 +416,28 @@ impl<S: StateMachine> Execution<S> {
         Height((self.height.0 + 1).saturating_sub(self.roots.len() as u64))
     }
 
+    /// The members, and how their epoch ends.
+    #[must_use]
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The next epoch begins, behind the block that sealed the last one: its genesis, `block_id`,
+    /// is executed. It holds no command.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn open_epoch(&mut self, block_id: Digest) -> Result<Executed, ExecutionError> {
+        self.members.begin();
+        self.execute(self.height.next(), types::View(0), block_id, &[])
+    }
+
+    /// What the root of the latest state is the hash of.
+    #[must_use]
+    pub fn summary(&self) -> &StateSummary {
+        &self.summary
+    }
+
     /// The session table, as committed blocks left it.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
@@ -434,7 +489,9 @@ impl<S: StateMachine> Execution<S> {
     }
 
     fn handle(&self, application: Part) -> SnapshotHandle {
-        SnapshotHandle { summary: self.summary, sessions: self.sessions().snapshot(), application }
+        let committee = self.members.committee().cloned().map(Box::new);
+        let sessions = self.sessions().snapshot();
+        SnapshotHandle { summary: self.summary, sessions, committee, application }
     }
 
     /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes
@@ -468,6 +525,7 @@ impl<S: StateMachine> Execution<S> {
 pub struct SnapshotHandle {
     summary: StateSummary,
     sessions: SessionsSnapshot,
+    committee: Option<Box<Committee>>,
     application: Part,
 }
 
@@ -512,7 +570,8 @@ impl Snapshot for SnapshotHandle {
             session_chunks += 1;
             true
         });
-        let header = Header { summary: self.summary, session_chunks };
+        let (summary, committee) = (self.summary, self.committee.as_deref().cloned());
+        let header = Header { summary, session_chunks, committee };
         let mut wants_more = sink(&header.encode(magic));
         let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
         if let Part::Whole(application) = &self.application {

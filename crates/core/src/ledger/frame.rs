@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+use crate::ledger::change::SignedChange;
 use crate::ledger::packed::Packed;
 pub use crate::ledger::packed::{MAX_BODY_BYTES, MAX_COMMANDS};
 
@@ -195,15 +196,31 @@ impl Frame {
         Signature::from(bytes)
     }
 
-    /// This frame, resting on its client's signature.
+    /// This frame, resting on its client's signature, and on those of the change of members that it
+    /// may be.
     #[must_use]
     pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let check = Check::Client {
+        let mut checks = vec![Check::Client {
             key: self.key,
             statement: Statement::frame(chain, &self.id),
             signature: self.signature(),
-        };
-        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
+        }];
+        if let Some(Ok(change)) = self.change() {
+            checks.extend(change.checks(chain));
+        }
+        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), checks))
+    }
+
+    /// Whether this frame is a change of members. It may still be refused.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.count == 1 && self.commands().next().is_some_and(SignedChange::is_one)
+    }
+
+    /// The change of members that this frame is, if it is one.
+    #[must_use]
+    pub fn change(&self) -> Option<Result<SignedChange, DecodeError>> {
+        self.commands().next().filter(|_| self.is_change()).map(SignedChange::of_command)
     }
 }
 

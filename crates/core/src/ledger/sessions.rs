@@ -356,12 +356,20 @@ impl Sessions {
 impl Plan {
     /// The commands to execute, in order.
     pub fn commands(&self) -> impl Iterator<Item = &[u8]> {
+        self.commands_of_frames().map(|(command, _)| command)
+    }
+
+    /// The commands to execute, in order, each with whether it is the only one of its frame.
+    pub(super) fn commands_of_frames(&self) -> impl Iterator<Item = (&[u8], bool)> {
         self.steps.iter().flat_map(|step| {
             let (frame, skip) = match step {
                 Step::Execute { frame, skip } => (Some(frame), *skip),
                 Step::Say(..) | Step::Answer(_) => (None, 0),
             };
-            frame.into_iter().flat_map(move |frame| frame.commands().skip(skip as usize))
+            frame.into_iter().flat_map(move |frame| {
+                let is_alone = frame.count() == 1;
+                frame.commands().skip(skip as usize).map(move |command| (command, is_alone))
+            })
         })
     }
 

@@ -358,16 +358,15 @@ impl Replies {
         self.ends.is_empty()
     }
 
-    /// The same replies with an empty one at each of these places, which ascend and count the added
-    /// ones.
+    /// The same replies with others at these places, which ascend and count the added ones.
     #[must_use]
-    pub(crate) fn with_empty_at(&self, places: &[usize]) -> Self {
+    pub(crate) fn with(&self, others: &[(usize, Vec<u8>)]) -> Self {
         let mut whole = Self::default();
         let mut given = self.iter();
-        let mut places = places.iter().peekable();
+        let mut others = others.iter().peekable();
         loop {
-            if places.next_if(|place| **place == whole.len()).is_some() {
-                whole.push(&[]);
+            if let Some((_, reply)) = others.next_if(|(place, _)| *place == whole.len()) {
+                whole.push(reply);
             } else if let Some(reply) = given.next() {
                 whole.push(reply);
             } else {

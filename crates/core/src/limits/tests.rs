@@ -122,6 +122,7 @@ fn what_is_kept_beside_a_snapshot_does_not_grow_with_its_blocks_frames() {
         assert_eq!(meta.to_bytes().len(), snapshot_meta_bytes(n));
         assert_eq!(SnapshotMeta::<Types>::from_bytes(meta.to_bytes().into()).as_ref(), Ok(&meta));
         let offer = Offer::<Types> {
+            epoch: Epoch(0),
             block: block(n, 5, MAX_FRAMES),
             recent: recent(n),
             shown: Shown { block: block(n, 6, MAX_FRAMES), evidence: qc(n, 6) },
@@ -167,7 +168,8 @@ fn answers_and_proposals_fit_a_peers_message() {
     let last_vote = Some(Box::new(last_vote));
     let (block, tc) = (block(n, 9, MAX_FRAMES), high_tc.clone());
     let frames = vec![frame(1 << 20)];
-    let proposal = PeerMessage::Protocol { message: Message::Proposal { block, tc }, frames };
+    let proposal =
+        PeerMessage::Protocol { epoch: Epoch(0), message: Message::Proposal { block, tc }, frames };
     fits(proposal, protocol_message_bytes(n, (1 << 20) + OVERHEAD_BYTES));
     let message = Message::TimeOut { time_out, high_qc, high_tc, last_vote };
     fits(PeerMessage::of(message), protocol_message_bytes(n, 0));

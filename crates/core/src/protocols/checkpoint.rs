@@ -94,7 +94,8 @@ pub(super) struct Checkpoints {
 impl Checkpoints {
     /// The genesis block's state is stable; further ones are by signatures of a weight.
     pub fn new(committee: Committee, needed: usize) -> Self {
-        let (signed, reached) = (Height(0), Height(0));
+        let genesis = committee.opening().height;
+        let (signed, reached) = (genesis, genesis);
         Self { committee, needed, stable: None, votes: BTreeMap::new(), signed, reached }
     }
 
@@ -105,7 +106,8 @@ impl Checkpoints {
 
     /// The low water mark h of the paper: the stable one's height.
     pub fn low(&self) -> Height {
-        self.stable.as_ref().map_or(Height(0), |stable| stable.checkpoint.height)
+        let genesis = self.committee.opening().height;
+        self.stable.as_ref().map_or(genesis, |stable| stable.checkpoint.height)
     }
 
     /// The latest that this replica signed.

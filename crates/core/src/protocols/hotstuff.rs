@@ -93,12 +93,12 @@ impl protocol::Types for Types {
 #[must_use]
 pub fn origin(domain: &Domain) -> Origin<Types> {
     let committee = domain.committee();
-    let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+    let genesis = Arc::new(Block::opening(committee.epoch(), committee.opening()));
     Origin {
         committee: committee.clone(),
         memory: Safety::new(genesis.id()),
         genesis,
-        memory_bytes: limits::safety_bytes(domain),
+        memory_bytes: limits::safety_bytes_of(committee.most_replicas(), domain.carries_all_qcs()),
     }
 }
 
@@ -126,14 +126,14 @@ impl HotStuff {
     /// [`Input::Start`](protocol::Input::Start).
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, settings: Settings) -> Self {
-        let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+        let genesis = Arc::new(Block::opening(committee.epoch(), committee.opening()));
         let (kind, timing) = (settings.pacemaker, settings.timing);
         let chain_length = settings.rules.facts().chain_length;
         Self {
             me,
             genesis: genesis.id(),
             safety: Safety::new(genesis.id()),
-            tree: BlockTree::new(genesis, Height(0), Vec::new()),
+            tree: BlockTree::new(Arc::clone(&genesis), genesis.height, Vec::new()),
             pacemaker: Pacemaker::new(&committee, kind, timing, chain_length),
             elections: Elections::default(),
             proposals: Proposals::new(committee.size()),
@@ -201,7 +201,7 @@ impl HotStuff {
     }
 
     fn abstains(&self, view: View) -> bool {
-        view <= self.safety.abstain_until
+        view <= self.safety.abstain_until || self.domain.committee().weight(self.me) == 0
     }
 
     fn start(&mut self, now: Time, recovered: Recovered<Types>, fx: &mut Fx) {

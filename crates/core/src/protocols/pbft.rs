@@ -214,7 +214,7 @@ pub fn origin(committee: &Committee, window: u64) -> Origin<Types> {
         committee: committee.clone(),
         genesis: Arc::new(Block::new(Content::genesis(committee))),
         memory: Memory { view: View(1), ..Memory::default() },
-        memory_bytes: memory_bytes(committee.size(), window),
+        memory_bytes: memory_bytes(committee.most_replicas(), window),
     }
 }
 
@@ -231,7 +231,7 @@ impl Pbft {
             view: View(1),
             is_changing: false,
             entered: None,
-            order: Order::new(Height(0), genesis.id()),
+            order: Order::new(genesis.height(), genesis.id()),
             chain: Chain::new(genesis),
             window: Window::new(committee.clone()),
             known: Known::default(),
@@ -250,6 +250,11 @@ impl Pbft {
             must_write: false,
             domain: Domain::new(committee, settings.authentication),
         }
+    }
+
+    /// Whether this replica says nothing that counts: it lost its memory, or it is a learner.
+    fn abstains(&self) -> bool {
+        self.awaits.is_some() || self.domain.committee().weight(self.me) == 0
     }
 
     /// What must not be forgotten, as it is now.

@@ -12,6 +12,7 @@
 mod ballot;
 mod effects;
 mod event;
+mod handover;
 mod malformed;
 mod verifier;
 mod words;
@@ -27,6 +28,7 @@ use crate::ledger::frame::FrameId;
 pub use ballot::Ballot;
 pub use effects::Effects;
 pub use event::{Declined, Event};
+pub use handover::{Handover, MAX_VOID_BLOCKS, SharedHandover};
 pub use malformed::Malformed;
 pub use verifier::Verifier;
 pub use words::{BlockOf, FullBlockOf, HeaderOf, Shown, Types, Word};
@@ -185,6 +187,13 @@ pub trait Protocol {
 
     /// The height of the latest state whose root the newest certified block attests.
     fn certified_state(&self) -> Option<Height> {
+        None
+    }
+
+    /// A message that says no more than this evidence: how a replica that lacks the end of an epoch
+    /// learns of it. `None` in a protocol whose members are fixed.
+    fn showing(evidence: EvidenceOf<Self>) -> Option<MessageOf<Self>> {
+        let _ = evidence;
         None
     }
 

@@ -218,6 +218,14 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
     }
 
+    /// More is known now by which an answer can be believed: the peer whose turn it is, is asked
+    /// again.
+    pub fn ask_again(&mut self) {
+        if let Some(want) = &mut self.want {
+            (want.fruitless, want.deadline) = (0, None);
+        }
+    }
+
     /// What to send now, if anything is due; `root` is the committed height.
     pub fn due(&mut self, now: Time, root: Height) -> Option<(ReplicaId, PeerMessage<T>)> {
         if let Some(transfer) = &mut self.transfer {

@@ -1,5 +1,7 @@
 //! Executing what was committed, and keeping snapshots of it.
 
+use std::sync::Arc;
+
 use super::{Action, Fx, Halt, MAX_ROOTS, Replica, SnapshotMeta};
 use crate::base::crypto::Signature;
 use crate::base::types::{Digest, Height, Time};
@@ -50,8 +52,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     fn snapshot_if_due(&mut self, fx: &mut Fx<P::Types>) {
         let head = self.execution.height();
-        let due = self.snapshots.is_due(head, self.settings.snapshot_blocks)
-            || self.execution.checkpoint_is_due();
+        let due = self.epochs.sealed().is_none()
+            && self.snapshots.is_due(head, self.settings.snapshot_blocks)
+            || self.epochs.sealed().is_none() && self.execution.checkpoint_is_due();
         if due && !self.halted && self.snapshots.may_be_replaced() {
             self.take_snapshot(fx);
         }
@@ -61,9 +64,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Some(frames) = self.payload.take(&block.id()) else {
             return self.halt(Halt::MissingFrames(block.id()), fx);
         };
+        if self.is_governed() {
+            fx.output(Action::Committed(vec![Arc::clone(block)]));
+        }
         match self.execution.execute(block.height(), block.view(), block.id(), &frames) {
             Ok(executed) => {
                 let commands = executed.commands;
+                if executed.sealed {
+                    self.seal();
+                }
                 fx.output(Action::Executed { commands, frames: frames.clone() });
                 for (client, outcome) in executed.outcomes {
                     let response = Response::Outcome(outcome);
@@ -118,7 +127,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         };
-        if let Some(offer) = self.snapshots.attest(root, Shown { block, evidence }) {
+        let epoch = self.membership.latest().epoch();
+        if let Some(offer) = self.snapshots.attest(epoch, root, Shown { block, evidence }) {
             fx.output(Action::Offered(Box::new(offer)));
         }
     }
@@ -156,6 +166,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Begins a snapshot of the state as it is.
     pub(super) fn take_snapshot(&mut self, fx: &mut Fx<P::Types>) {
+        if self.epochs.sealed().is_some() {
+            // The next epoch begins with one.
+            return;
+        }
         let id = self.execution.block_id();
         let Some(SnapshotBase { block, committed, recent }) = self.protocol.snapshot_base(&id)
         else {

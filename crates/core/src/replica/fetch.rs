@@ -14,7 +14,7 @@ use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Protocol, Verifier as _};
+use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Handover, Protocol, Verifier as _};
 
 /// A fetched block that may be believed, with its frames.
 type VerifiedBlock<T> = (Verified<BlockOf<T>>, Vec<SharedFrame>);
@@ -28,14 +28,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         (tip, above, budget_bytes): (BlockId, Height, u32),
         fx: &mut Fx<P::Types>,
     ) {
-        let root = self.protocol.committed().height();
+        if let Some(end) = self.epochs.end_above(above).cloned() {
+            return self.serve_end(now, to, (above, budget_bytes), &end, fx);
+        }
+        let mut root = self.protocol.committed().height();
+        if self.is_governed() {
+            root = root.min(self.execution.height());
+        }
         if above < root && !self.snapshots.log_reaches(above) {
-            let Some(offer) = self.snapshots.offer() else {
-                return self.prepare_offer(now, fx);
-            };
-            let message = PeerMessage::Behind(Box::new(offer.clone()));
-            fx.output(Action::Send { to, message });
-            return;
+            return self.offer_snapshot(now, to, fx);
         }
         let full = |block: BlockOf<P::Types>| {
             let frames = self.payload.bodies(&block.id())?.clone();
@@ -51,6 +52,36 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
         } else {
             fx.output(Action::ServeChain { to, above, through: root, budget_bytes, tail });
+        }
+    }
+
+    /// What a peer lacks is gone: it is offered a snapshot, if there is one.
+    fn offer_snapshot(&mut self, now: Time, to: ReplicaId, fx: &mut Fx<P::Types>) {
+        let Some(offer) = self.snapshots.offer() else { return self.prepare_offer(now, fx) };
+        let message = PeerMessage::Behind(Box::new(offer.clone()));
+        fx.output(Action::Send { to, message });
+    }
+
+    /// A peer is in an epoch that has ended: it is sent blocks up to the sealing one, and behind
+    /// that the void ones by which its protocol finds the end.
+    fn serve_end(
+        &mut self,
+        now: Time,
+        to: ReplicaId,
+        (above, budget_bytes): (Height, u32),
+        end: &Handover<P::Types>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let through = end.state.height;
+        if above < through && !self.snapshots.log_reaches(above) {
+            return self.offer_snapshot(now, to, fx);
+        }
+        let (budget_bytes, tail) = (budget_bytes.min(BUDGET_BYTES), end.void.clone());
+        if above < through {
+            fx.output(Action::ServeChain { to, above, through, budget_bytes, tail });
+        } else if !tail.is_empty() {
+            let message = PeerMessage::Chain(within(tail, budget_bytes));
+            fx.output(Action::Send { to, message });
         }
     }
 
@@ -134,10 +165,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             .windows(2)
             .all(|pair| pair[1].parent() == pair[0].id());
         let height = offer.block.height();
+        let Some(verifier) = self.verifier_of(offer.epoch) else {
+            if asked && offer.epoch > self.membership.latest().epoch() {
+                self.ask_up_to(from, offer.epoch, fx);
+            }
+            return;
+        };
+        let above_genesis = height.0.saturating_sub(verifier.committee().opening().height.0);
         let fits = offer.shown.block.height() >= height
             && height > self.protocol.committed().height()
             // With fewer, this replica would elect other leaders than the rest.
-            && offer.recent.len() as u64 >= height.0.min(self.protocol.look_back() as u64)
+            && offer.recent.len() as u64 >= above_genesis.min(self.protocol.look_back() as u64)
             && linked;
         if !asked || !fits {
             let reason = if asked { Refused::Unfit } else { Refused::Unasked };
@@ -147,8 +185,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         }
-        let checks =
-            self.protocol.verifier().claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
+        let checks = verifier.claim_evidence(&offer.shown.block.id(), &offer.shown.evidence);
         match mutant!("snapshot-offer-unchecked", Ok(Vec::new()), checks) {
             Ok(checks) => {
                 let bytes = offer.to_bytes().len();
@@ -202,13 +239,16 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         match restoring.finish() {
             Ok(execution) if execution.block_id() == offer.block.id() => {
+                self.catch_up.answered(from, Some(offer.block.height()));
+                if offer.epoch > self.membership.latest().epoch() {
+                    self.skip_to(now, offer.epoch, fx);
+                }
                 self.execution = execution.skipping_as(&self.execution);
                 self.to_execute.clear();
                 self.tentative = None;
-                self.catch_up.answered(from, Some(offer.block.height()));
                 let settled = self.payload.mempool.taken_over(self.execution.sessions());
                 self.answer(&settled, fx);
-                let Offer { block: root, recent, shown } = offer;
+                let Offer { block: root, recent, shown, .. } = offer;
                 let evidence = shown.evidence;
                 // What is between its own log and the snapshot never was here.
                 self.snapshots.took_over(root.height());

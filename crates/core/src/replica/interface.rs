@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::message::PeerMessage;
 use super::snapshot::{Offer, SnapshotMeta};
 use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::ledger::block::BlockId;
 use crate::ledger::execution::{ExecutionError, SnapshotError, SnapshotHandle};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool;
 use crate::ledger::message::Response;
-use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, Malformed, Types};
+use crate::protocols::protocol::{BlockOf, Event, FullBlockOf, Malformed, SharedHandover, Types};
 
 /// What a replica is told at its making.
 #[derive(Clone, Debug)]
@@ -120,7 +121,10 @@ pub struct Submitted {
 /// [`Execution`](crate::ledger::execution::Execution).
 #[derive(Clone, Debug)]
 pub struct Recovery<T: Types> {
-    /// The protocol's memory; `None` only for a replica that never ran.
+    /// The ends of epochs, from the first.
+    pub handovers: Vec<SharedHandover<T>>,
+    /// The protocol's memory of the current epoch; `None` only for a replica that has said nothing
+    /// in it.
     pub memory: Option<T::Memory>,
     /// The newest snapshot, if there is one.
     pub snapshot: Option<SnapshotMeta<T>>,
@@ -137,6 +141,8 @@ pub enum Record<T: Types> {
     Block(FullBlockOf<T>),
     /// The protocol's memory as it is now.
     Memory(Arc<T::Memory>),
+    /// An epoch has ended: memories written from now on are of the next one.
+    Handover(SharedHandover<T>),
 }
 
 /// What a replica wants done, once its records are durable.
@@ -213,6 +219,9 @@ pub enum Action<T: Types> {
     /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
     /// and blocks at or below its height.
     Offered(Box<Offer<T>>),
+    /// An epoch begins, with this committee: from now on its members are reached, and what is
+    /// signed is signed with its keys.
+    EpochBegan(Box<Committee>),
     /// For logs, metrics and transcripts.
     Event(Event),
     /// A peer's message was refused.
@@ -275,6 +284,12 @@ pub enum Halt {
          begin the cluster anew"
     )]
     NoWayBack,
+    /// What is kept of the end of an epoch does not fit the log.
+    #[error(
+        "the log lacks blocks of an epoch that ended, or what is kept of its end is of another one; \
+         rejoin with an empty data folder"
+    )]
+    Epochs,
     /// A committed block's frames are not here.
     #[error("the frames of the committed block {0} are missing; this is a bug")]
     MissingFrames(BlockId),

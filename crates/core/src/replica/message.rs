@@ -1,15 +1,17 @@
 //! What replicas say to each other: the protocol's messages, and what surrounds them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 pub use super::snapshot::Offer;
 use crate::base::crypto::Signature;
-use crate::base::types::{Digest, Height};
+use crate::base::types::{Digest, Epoch, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes, put_list};
 use crate::ledger::block::{BlockId, Content, FullBlock, MAX_FRAMES, frames, put_frames};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::state_machine::MAX_CHUNK_BYTES;
-use crate::protocols::protocol::{FullBlockOf, Types};
+use crate::protocols::protocol::{FullBlockOf, Handover, SharedHandover, Types};
 
 /// The longest message between two replicas.
 pub const MAX_PEER_MESSAGE_BYTES: usize = 16 << 20;
@@ -22,6 +24,8 @@ pub const MAX_BLOCKS_SENT: usize = 1024;
 pub enum PeerMessage<T: Types> {
     /// A message of the protocol, with the bodies of some of its block's frames.
     Protocol {
+        /// The epoch of its sender.
+        epoch: Epoch,
         /// The message.
         message: T::Message,
         /// Bodies, in any order.
@@ -90,12 +94,16 @@ pub enum PeerMessage<T: Types> {
     /// certified block carries it. (A state's root is in a block some heights above, which an idle
     /// cluster would not come to.)
     Show(Height),
+    /// The sender is in this epoch, and others are further: how did it end?
+    AskHandover(Epoch),
+    /// How an epoch ended.
+    Handover(SharedHandover<T>),
 }
 
 impl<T: Types> PeerMessage<T> {
-    /// A protocol's message alone.
+    /// A protocol's message alone, of the first epoch.
     pub fn of(message: T::Message) -> Self {
-        Self::Protocol { message, frames: Vec::new() }
+        Self::Protocol { epoch: Epoch(0), message, frames: Vec::new() }
     }
 }
 
@@ -112,11 +120,18 @@ pub fn within<C: Content>(chain: Vec<FullBlock<C>>, budget_bytes: u32) -> Vec<Fu
     chain.take_while(fits).map(|(_, full)| full).collect()
 }
 
+/// Writes a message of this kind that is one value.
+fn put(out: &mut Vec<u8>, kind: u8, value: &impl Encode) {
+    out.push(kind);
+    value.encode(out);
+}
+
 impl<T: Types> Encode for PeerMessage<T> {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Protocol { message, frames } => {
+            Self::Protocol { epoch, message, frames } => {
                 out.push(1);
+                epoch.encode(out);
                 message.encode(out);
                 put_frames(out, frames);
             }
@@ -147,10 +162,7 @@ impl<T: Types> Encode for PeerMessage<T> {
                 put_list(out, blocks);
                 evidence.encode(out);
             }
-            Self::Behind(offer) => {
-                out.push(7);
-                offer.encode(out);
-            }
+            Self::Behind(offer) => put(out, 7, offer),
             Self::FetchChunk { height, chunk } => {
                 out.push(8);
                 height.encode(out);
@@ -163,20 +175,16 @@ impl<T: Types> Encode for PeerMessage<T> {
                 out.push(u8::from(*last));
                 put_bytes(out, bytes);
             }
-            Self::AskTestimony { nonce } => {
-                out.push(10);
-                nonce.encode(out);
-            }
+            Self::AskTestimony { nonce } => put(out, 10, nonce),
             Self::Testimony { nonce, testimony, signature } => {
                 out.push(11);
                 nonce.encode(out);
                 testimony.encode(out);
                 signature.encode(out);
             }
-            Self::Show(height) => {
-                out.push(13);
-                height.encode(out);
-            }
+            Self::Show(height) => put(out, 13, height),
+            Self::AskHandover(epoch) => put(out, 14, epoch),
+            Self::Handover(handover) => put(out, 15, &**handover),
         }
     }
 }
@@ -184,9 +192,11 @@ impl<T: Types> Encode for PeerMessage<T> {
 impl<T: Types> Decode for PeerMessage<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         match reader.u8()? {
-            1 => {
-                Ok(Self::Protocol { message: T::Message::decode(reader)?, frames: frames(reader)? })
-            }
+            1 => Ok(Self::Protocol {
+                epoch: Epoch::decode(reader)?,
+                message: T::Message::decode(reader)?,
+                frames: frames(reader)?,
+            }),
             2 => Ok(Self::Relay(frames(reader)?)),
             3 => Ok(Self::NeedFrames(reader.list("frame ids", MAX_FRAMES_SENT)?)),
             4 => Ok(Self::Frames(frames(reader)?)),
@@ -219,6 +229,8 @@ impl<T: Types> Decode for PeerMessage<T> {
                 evidence: T::Evidence::decode(reader)?,
             }),
             13 => Ok(Self::Show(Height::decode(reader)?)),
+            14 => Ok(Self::AskHandover(Epoch::decode(reader)?)),
+            15 => Ok(Self::Handover(Arc::new(Handover::decode(reader)?))),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }
     }

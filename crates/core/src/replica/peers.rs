@@ -24,8 +24,21 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         message: PeerMessage<P::Types>,
         fx: &mut Fx<P::Types>,
     ) {
-        if from == self.settings.me || !self.membership.latest().contains(from) {
+        if from == self.settings.me {
             return;
+        }
+        let current = self.membership.latest().epoch();
+        match message {
+            PeerMessage::Protocol { epoch, .. } if epoch != current => {
+                return self.on_other_epoch(now, from, epoch, fx);
+            }
+            PeerMessage::AskHandover(epoch) => return self.tell_handover(now, from, epoch, fx),
+            PeerMessage::Handover(handover) => return self.on_handover(now, from, handover, fx),
+            // Who is no member any more, or not yet, may still be served what it lacks.
+            PeerMessage::FetchChain { .. } | PeerMessage::FetchChunk { .. } => {}
+            PeerMessage::Chain(_) if self.catch_up.awaits(from) => {}
+            _ if !self.membership.latest().contains(from) => return,
+            _ => {}
         }
         if let PeerMessage::Testimony { nonce, testimony, signature } = message {
             return self.claim_testimony(now, (from, nonce), testimony, signature, fx);
@@ -35,7 +48,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         match message {
-            PeerMessage::Protocol { message, frames } => {
+            PeerMessage::Protocol { message, frames, .. } => {
                 self.note_held(from, &message);
                 self.claim_message(now, from, message, frames, fx);
             }
@@ -61,7 +74,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.on_chunk(now, from, (height, chunk, last), bytes, fx);
             }
             PeerMessage::AskTestimony { nonce } => self.testify(from, nonce, fx),
-            PeerMessage::Testimony { .. } => {}
+            PeerMessage::Testimony { .. }
+            | PeerMessage::AskHandover(_)
+            | PeerMessage::Handover(_) => {}
             PeerMessage::Show(height) => self.on_show(now, from, height, fx),
         }
     }

@@ -5,7 +5,7 @@ use super::turns::Class;
 use crate::base::crypto::{Check, Claim, Verified};
 use crate::base::types::ReplicaId;
 use crate::ledger::frame::SharedFrame;
-use crate::protocols::protocol::{BlockOf, Types};
+use crate::protocols::protocol::{BlockOf, SharedHandover, Types};
 
 /// A fetched block with its frames, resting on its justify.
 pub(super) type ClaimedBlock<T> = (Claim<BlockOf<T>>, Vec<SharedFrame>);
@@ -24,6 +24,8 @@ pub(super) enum Pending<T: Types> {
     Chain { from: ReplicaId, blocks: Vec<ClaimedBlock<T>> },
     /// A snapshot that is offered.
     Offer { from: ReplicaId, offer: Box<Offer<T>>, checks: Vec<Check> },
+    /// The end of an epoch that was not seen here.
+    Handover { from: ReplicaId, handover: SharedHandover<T>, checks: Vec<Check> },
     /// An answer to a replica that lost its data.
     Testimony { from: ReplicaId, testimony: Box<T::Testimony>, checks: Vec<Check> },
 }
@@ -35,7 +37,10 @@ impl<T: Types> Pending<T> {
             Self::Protocol { .. } | Self::Message { .. } | Self::Testimony { .. } => {
                 Class::Protocol
             }
-            Self::Frames { .. } | Self::Chain { .. } | Self::Offer { .. } => Class::Other,
+            Self::Frames { .. }
+            | Self::Chain { .. }
+            | Self::Offer { .. }
+            | Self::Handover { .. } => Class::Other,
         }
     }
 
@@ -44,6 +49,7 @@ impl<T: Types> Pending<T> {
         let (own, message, frames, blocks): (&[Check], _, &[_], &[ClaimedBlock<T>]) = match self {
             Self::Protocol { checks, .. }
             | Self::Offer { checks, .. }
+            | Self::Handover { checks, .. }
             | Self::Testimony { checks, .. } => (checks, None, &[], &[]),
             Self::Message { claim, frames, .. } => (&[], Some(claim), frames, &[]),
             Self::Frames { frames, .. } => (&[], None, frames, &[]),

@@ -15,7 +15,7 @@ use crate::base::types::{Digest, Duration, ReplicaId, Time};
 #[derive(Clone, Debug)]
 pub struct Rejoin<Y> {
     nonce: Digest,
-    quorum: usize,
+    committee: Committee,
     testimonies: BTreeMap<ReplicaId, Y>,
     deadline: Time,
 }
@@ -27,7 +27,8 @@ impl<Y> Rejoin<Y> {
     /// Begins to collect answers to `nonce`, which must never have been used before.
     #[must_use]
     pub fn new(nonce: Digest, committee: &Committee) -> Self {
-        Self { nonce, quorum: committee.quorum(), testimonies: BTreeMap::new(), deadline: Time(0) }
+        let (committee, testimonies) = (committee.clone(), BTreeMap::new());
+        Self { nonce, committee, testimonies, deadline: Time(0) }
     }
 
     /// When to ask (again).
@@ -51,7 +52,8 @@ impl<Y> Rejoin<Y> {
     /// come, in the order of the replicas' ids.
     pub fn testimony(&mut self, from: ReplicaId, testimony: Y) -> Option<Vec<Y>> {
         self.testimonies.insert(from, testimony);
-        if self.testimonies.len() < mutant!("rejoin-one-testimony", 1, self.quorum) {
+        let weight = self.committee.weight_of(self.testimonies.keys().copied());
+        if weight < mutant!("rejoin-one-testimony", 1, self.committee.quorum()) {
             return None;
         }
         Some(std::mem::take(&mut self.testimonies).into_values().collect())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::types::{Digest, Height};
+use crate::base::types::{Digest, Epoch, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::block::Block;
 use crate::protocols::protocol::{BlockOf, HeaderOf, MAX_LOOK_BACK, Shown, Types};
@@ -15,6 +15,8 @@ pub const MAX_ROOTS: usize = 64;
 /// What a replica needs to take over a snapshot that a peer holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer<T: Types> {
+    /// The epoch whose committee attests it.
+    pub epoch: Epoch,
     /// The block whose state it is.
     pub block: BlockOf<T>,
     /// The headers of the committed blocks right below it, oldest first.
@@ -39,6 +41,7 @@ pub struct SnapshotMeta<T: Types> {
 
 impl<T: Types> Encode for Offer<T> {
     fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
         self.block.encode(out);
         put_list(out, &self.recent);
         self.shown.encode(out);
@@ -48,6 +51,7 @@ impl<T: Types> Encode for Offer<T> {
 impl<T: Types> Decode for Offer<T> {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Self {
+            epoch: Epoch::decode(reader)?,
             block: Arc::new(Block::decode(reader)?),
             recent: reader.list("headers", MAX_RECENT)?,
             shown: Shown::decode(reader)?,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::snapshot::{Offer, SnapshotMeta};
-use crate::base::types::{Digest, Height};
+use crate::base::types::{Digest, Epoch, Height};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::{Shown, Types};
 
@@ -102,7 +102,7 @@ impl<T: Types> Snapshots<T> {
 
     /// A block shows that a quorum stands for a root. Returns the offer that this makes possible:
     /// of the newest snapshot, if the root is that one's.
-    pub fn attest(&mut self, root: Digest, shown: Shown<T>) -> Option<Offer<T>> {
+    pub fn attest(&mut self, epoch: Epoch, root: Digest, shown: Shown<T>) -> Option<Offer<T>> {
         let meta = self.newest.as_ref()?;
         if self.is_attested(meta.block.id())
             || self.begun > shown.block.height()
@@ -111,7 +111,7 @@ impl<T: Types> Snapshots<T> {
             return None;
         }
         let (block, recent) = (Arc::clone(&meta.block), meta.recent.clone());
-        self.attested = Some(Offer { block, recent, shown });
+        self.attested = Some(Offer { epoch, block, recent, shown });
         self.offered()
     }
 

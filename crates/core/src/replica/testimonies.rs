@@ -95,6 +95,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         self.amnesia.end();
         let recovery = Recovery {
+            handovers: Vec::new(),
             memory: Some(memory.clone()),
             snapshot: None,
             offer: None,

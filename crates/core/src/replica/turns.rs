@@ -89,6 +89,11 @@ impl Turns {
         Self { accounts: PerPeer::new(replicas), turn: [0; CLASSES], at_work: 0 }
     }
 
+    /// Has accounts for so many replicas.
+    pub(super) fn grow(&mut self, replicas: usize) {
+        self.accounts.grow(replicas);
+    }
+
     /// Messages under way.
     pub(super) fn messages(&self) -> usize {
         self.accounts.iter().map(|account| account.messages).sum()

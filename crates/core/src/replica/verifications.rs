@@ -13,6 +13,8 @@ use crate::protocols::protocol::Types;
 /// An ask: what waits for it, and which of its checks were known to hold already.
 #[derive(Debug)]
 struct Asked<T: Types> {
+    /// How many epochs had begun.
+    era: u64,
     ask: u64,
     pending: Pending<T>,
     known: Vec<bool>,
@@ -39,6 +41,8 @@ struct Given {
 /// Something whose verdicts are all there, one a check, in order.
 #[derive(Debug)]
 pub(super) struct Settled<T: Types> {
+    /// Whether it was asked for in the current epoch.
+    pub(super) is_current: bool,
     pub(super) pending: Pending<T>,
     pub(super) verdicts: Vec<bool>,
 }
@@ -56,6 +60,8 @@ pub(super) struct Verifications<T: Types> {
     /// What the verifier is given next.
     turns: Turns,
     next_ask: u64,
+    /// How many epochs have begun since the start.
+    era: u64,
 }
 
 impl<T: Types> Verifications<T> {
@@ -68,7 +74,19 @@ impl<T: Types> Verifications<T> {
             given: VecDeque::new(),
             turns: Turns::new(peers),
             next_ask: 0,
+            era: 0,
         }
+    }
+
+    /// An epoch of so many replicas begins.
+    pub(super) fn begin_epoch(&mut self, peers: usize) {
+        self.era += 1;
+        self.grow(peers);
+    }
+
+    /// Has accounts for so many replicas.
+    pub(super) fn grow(&mut self, peers: usize) {
+        self.turns.grow(peers);
     }
 
     /// How many of peers' messages are under way.
@@ -122,7 +140,8 @@ impl<T: Types> Verifications<T> {
         let ask = self.next_number();
         let (class, left) = (pending.class(), unknown.len());
         let verdicts = vec![false; left];
-        self.asked.push_back(Asked { ask, pending, known, verdicts, left, cost });
+        let era = self.era;
+        self.asked.push_back(Asked { era, ask, pending, known, verdicts, left, cost });
         match cost {
             _ if unknown.is_empty() => self.ready.push_back(ask),
             Some(cost) => self.turns.wait(cost.peer, class, ask, unknown),
@@ -178,7 +197,7 @@ impl<T: Types> Verifications<T> {
     /// All verdicts of an ask are there.
     fn settle(&mut self, ask: u64) -> Option<Settled<T>> {
         let place = self.asked.binary_search_by_key(&ask, |asked| asked.ask).ok()?;
-        let Asked { pending, known: mut verdicts, verdicts: fresh, cost, .. } =
+        let Asked { era, pending, known: mut verdicts, verdicts: fresh, cost, .. } =
             self.asked.remove(place)?;
         if let Some(cost) = cost {
             self.turns.settle(cost);
@@ -190,6 +209,6 @@ impl<T: Types> Verifications<T> {
                 self.known.insert(check.clone());
             }
         }
-        Some(Settled { pending, verdicts })
+        Some(Settled { is_current: era == self.era, pending, verdicts })
     }
 }

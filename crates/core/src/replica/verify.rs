@@ -1,5 +1,6 @@
 //! What waits for the verdicts on its signatures.
 
+use super::message::Offer;
 use super::pending::{ClaimedBlock, Pending, Verdicts};
 use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
@@ -51,7 +52,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     pub(super) fn resume(&mut self, now: Time, settled: Settled<P::Types>, fx: &mut Fx<P::Types>) {
-        let Settled { pending, verdicts } = settled;
+        let Settled { is_current, pending, verdicts } = settled;
+        if !is_current && !matches!(pending, Pending::Frames { .. }) {
+            // The protocol that it was for is gone.
+            return;
+        }
         let mut verdicts = Verdicts { left: &verdicts };
         match pending {
             Pending::Protocol { ask, .. } => {
@@ -98,17 +103,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.on_chain_verified(now, from, good, fx);
             }
             Pending::Offer { from, offer, .. } => {
-                if !self.catch_up.takes_offers(from) {
-                    // Another was taken up meanwhile.
-                } else if verdicts.left.iter().all(|verdict| *verdict) {
-                    let limits = *self.execution.sessions().limits();
-                    let expected = P::Verifier::attested_root(&offer.shown);
-                    let block = (offer.block.height(), offer.block.id());
-                    let restoring = Restoring::new((self.fresh)(), limits, expected).behind(block);
-                    let message = self.catch_up.accept(now, from, offer, restoring);
-                    fx.output(Action::Send { to: from, message });
+                let holds = verdicts.left.iter().all(|verdict| *verdict);
+                self.on_offer_checked(now, from, offer, holds, fx);
+            }
+            Pending::Handover { from, handover, .. } => {
+                if verdicts.left.iter().all(|verdict| *verdict) {
+                    self.on_believed(now, from, handover, fx);
                 } else {
-                    self.catch_up.answered(from, None);
                     self.bad_signature(now, from, fx);
                 }
             }
@@ -120,6 +121,31 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
             }
         }
+    }
+
+    /// A snapshot is offered, and the evidence of its root holds or not.
+    fn on_offer_checked(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        offer: Box<Offer<P::Types>>,
+        holds: bool,
+        fx: &mut Fx<P::Types>,
+    ) {
+        if !self.catch_up.takes_offers(from) {
+            // Another was taken up meanwhile.
+            return;
+        }
+        if !holds {
+            self.catch_up.answered(from, None);
+            return self.bad_signature(now, from, fx);
+        }
+        let limits = *self.execution.sessions().limits();
+        let expected = P::Verifier::attested_root(&offer.shown);
+        let block = (offer.block.height(), offer.block.id());
+        let restoring = Restoring::new((self.fresh)(), limits, expected).behind(block);
+        let message = self.catch_up.accept(now, from, offer, restoring);
+        fx.output(Action::Send { to: from, message });
     }
 
     /// The frames among `frames` that are not here, as claims; those that are need no check.

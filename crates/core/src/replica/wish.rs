@@ -50,6 +50,11 @@ impl Wish {
         Self { height: None, until: Time(0), accounts: PerPeer::new(peers) }
     }
 
+    /// Has accounts for so many replicas.
+    pub fn grow(&mut self, peers: usize) {
+        self.accounts.grow(peers);
+    }
+
     /// A peer wishes for roots up to `height`, where blocks up to `executed` were executed. It gets
     /// a few blocks at once and a few a second, so that it cannot keep an idle cluster busy. Nor
     /// can it keep a wish alive that is not fulfilled.

@@ -155,7 +155,7 @@ fn a_circle_is_found() {
 }
 
 /// Where quorums are counted: the membership, and an oracle that shares no predicate with it.
-const COUNTING: [&str; 2] = ["core/src/base/membership.rs", "sim/src/strict.rs"];
+const COUNTING: [&str; 2] = ["core/src/base/membership/counts.rs", "sim/src/strict.rs"];
 
 /// Whether somebody works out by himself how many may lie.
 fn counts(code: &str) -> bool {

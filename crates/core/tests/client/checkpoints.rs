@@ -120,6 +120,7 @@ fn a_checkpoint_proves_the_state_behind_its_block() {
         block_id: Digest([4; 32]),
         application: Digest([5; 32]),
         sessions: Digest([6; 32]),
+        members: Digest::default(),
     };
     let blocks = chain(5, &[]);
     let shown = |signers: &[u16]| Shown::<Types> {

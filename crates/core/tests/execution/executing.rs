@@ -15,13 +15,13 @@ fn the_root_of_a_known_history_never_changes() {
     let mut state = state(Limits::default());
     assert_eq!(
         state.state_root().to_string(),
-        "52957468ccc2aa728fc7c6d7a04de80f58c99b527fcc3bb037bf4938cad96a59"
+        "0f3944063310422aafbf04c62f53c7475f3a1124e008657929bbe996338b3b93"
     );
     execute(&mut state, &[open(1, 1), open(2, 3)]);
     execute(&mut state, &[frame(1, 1, 1, &["set a 1", "get a"]), frame(2, 2, 4, &["waits"])]);
     assert_eq!(
         state.state_root().to_string(),
-        "e0711335284e50ad04e8c1eeb2207758a3b3adb68a28e0be8fef8073809dff9c"
+        "d8577f777a6465e5ed7e232db646437fa3bdf9634e8287a1ec854d877cca18d2"
     );
 }
 

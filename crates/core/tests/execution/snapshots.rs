@@ -263,6 +263,7 @@ fn chunks_nobody_asked_for_are_passed_over() {
     let chunks = chunks_of(&large().snapshot());
     let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
     let offer = Offer {
+        epoch: Epoch(0),
         block: Arc::clone(&block),
         recent: Vec::new(),
         shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },
@@ -308,6 +309,7 @@ fn a_snapshot_without_end_is_given_up_at_the_limit() {
     let root = large().state_root();
     let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
     let offer = Offer {
+        epoch: Epoch(0),
         block: Arc::clone(&block),
         recent: Vec::new(),
         shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },

@@ -42,7 +42,7 @@ fn a_fixed_leader_leads_always_and_round_robin_takes_turns() {
         assert_eq!(chain.leader(fixed, view, &committee, 3), ReplicaId(2));
         let turn = chain.leader(Election::RoundRobin, view, &committee, 3);
         assert_eq!(turn, ReplicaId((view % 4) as u16));
-        assert_eq!(Election::RoundRobin.without_history(View(view), 4), turn);
+        assert_eq!(Election::RoundRobin.without_history(View(view), &committee), turn);
     }
 }
 

@@ -160,6 +160,7 @@ pub fn message() -> impl Strategy<Value = Message> {
 pub fn offer() -> impl Strategy<Value = Offer<Types>> {
     (full_block(), vec(full_block(), 0..4), full_block(), qc()).prop_map(
         |(block, recent, attesting, certificate)| Offer {
+            epoch: Epoch(0),
             block: block.block,
             recent: recent.into_iter().map(|full| full.block.header().clone()).collect(),
             shown: Shown { block: attesting.block, evidence: certificate },
@@ -169,8 +170,8 @@ pub fn offer() -> impl Strategy<Value = Offer<Types>> {
 
 pub fn peer_message() -> impl Strategy<Value = PeerMessage<Types>> {
     prop_oneof![
-        (message(), vec(frame(), 0..3))
-            .prop_map(|(message, frames)| PeerMessage::Protocol { message, frames }),
+        (any::<u64>().prop_map(Epoch), message(), vec(frame(), 0..3))
+            .prop_map(|(epoch, message, frames)| PeerMessage::Protocol { epoch, message, frames }),
         vec(frame(), 0..3).prop_map(PeerMessage::Relay),
         vec(digest(), 0..5).prop_map(PeerMessage::NeedFrames),
         vec(frame(), 0..3).prop_map(PeerMessage::Frames),

@@ -209,6 +209,7 @@ impl Chain {
     /// The offer of the state at a height, once the block two above it exists.
     pub fn offer(&self, height: u64) -> Offer<Types> {
         Offer {
+            epoch: Epoch(0),
             block: Arc::clone(&self.block(height).block),
             recent: Vec::new(),
             shown: Shown {

@@ -299,8 +299,9 @@ fn placed(error: OpenError, wal: PathBuf, shelf: PathBuf) -> DataError {
         }
         OpenError::State(source) => DataError::State { folder: shelf, source },
         OpenError::Kept(source) => DataError::Kept(source),
-        OpenError::Description(_) | OpenError::Limits(_) | OpenError::Write(_) => {
-            unfit(shelf, error.to_string())
-        }
+        OpenError::Description(_)
+        | OpenError::Limits(_)
+        | OpenError::Write(_)
+        | OpenError::Epochs(_) => unfit(shelf, error.to_string()),
     }
 }

@@ -537,6 +537,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.archive.write(Task::Snapshot(meta, Box::new(handle)));
             }
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
+            Action::EpochBegan(_) => {}
             Action::Event(event) => {
                 self.follower.note(&event);
                 self.note(&event);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
 use quorate_core::replica::{Input, Replica};
-use quorate_core::{Digest, Height, ReplicaId};
+use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
     Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Identity, Inbound, Limits, Mesh,
@@ -64,6 +64,13 @@ impl<S: StateMachine + 'static> Job for Start<S> {
         let Self { setup, peer_socket, client_socket, fresh } = self;
         setup.start_as(build, peer_socket, client_socket, fresh)
     }
+}
+
+/// What makes the protocol of each epoch.
+type Make<P> = Box<dyn Fn(&Committee) -> P + Send>;
+
+fn maker<B: Build>(build: B, me: ReplicaId) -> Make<B::Protocol> {
+    Box::new(move |committee| build.clone().protocol(committee.clone(), me))
 }
 
 /// What several threads of a replica share.
@@ -135,9 +142,9 @@ impl Setup {
             Some(recovery) => Input::Start(Box::new(recovery)),
             None => Input::Rejoin(nonce()?),
         };
-        let protocol = build.seeded()?.protocol(self.committee.clone(), self.me);
+        let make = maker(build.seeded()?, self.me);
         let (settings, committee) = (self.settings.clone(), self.committee.clone());
-        let replica = Replica::new(settings, committee, protocol, execution, fresh);
+        let replica = Replica::new(settings, committee, make, execution, fresh);
         let decider = Decider {
             turns: Turns::new(first),
             settled: Arc::clone(&shared.settled),

@@ -1,13 +1,13 @@
 //! How the logs of a cluster are laid out: small, so that little is copied and segments come and
 //! go.
 
-use quorate_core::ReplicaId;
 use quorate_journal::Owner;
 use quorate_store::wal;
 
 use super::Site;
 use crate::config::Config;
 use crate::family::Family;
+use crate::keys;
 
 /// A page of the log's format: the header and each mark have one.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -16,8 +16,7 @@ impl Config {
     /// Whose disk that of replica `id` is, and how it is laid out.
     pub(crate) fn site<F: Family>(&self, id: usize) -> Site<F::Types> {
         let origin = F::origin(self);
-        let key = origin.committee.key(ReplicaId(id as u16)).cloned();
-        let owner = Owner::new(origin, key.expect("a replica of the committee"));
+        let owner = Owner::new(origin, keys::member(id, 1).key);
         let log = wal::Options {
             segment_bytes: 0,
             slot_bytes: 0,

@@ -14,6 +14,8 @@ use super::corrupt::Damage;
 pub(super) struct Promises<T: Types> {
     /// The safety record that was acknowledged last.
     acknowledged: Option<Arc<T::Memory>>,
+    /// It is of an epoch that has ended, or may have: then none is found.
+    ended: bool,
     /// One that was given to the log and not acknowledged: it may be found or not.
     attempted: Option<Arc<T::Memory>>,
     /// Where the log ended then.
@@ -22,18 +24,30 @@ pub(super) struct Promises<T: Types> {
     snapshot: Height,
 }
 
+/// What records say of the memory.
+pub(super) enum Newest<T: Types> {
+    /// Nothing.
+    Unchanged,
+    /// It is this one.
+    Memory(Arc<T::Memory>),
+    /// An epoch has ended, and there is none of the next yet.
+    Handover,
+}
+
 /// The newest safety record among records.
-pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Option<Arc<T::Memory>> {
-    records.iter().rev().find_map(|record| match record {
-        Record::Memory(safety) => Some(Arc::clone(safety)),
+pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Newest<T> {
+    let newest = records.iter().rev().find_map(|record| match record {
+        Record::Memory(safety) => Some(Newest::Memory(Arc::clone(safety))),
+        Record::Handover(_) => Some(Newest::Handover),
         Record::Block(_) => None,
-    })
+    });
+    newest.unwrap_or(Newest::Unchanged)
 }
 
 impl<T: Types> Default for Promises<T> {
     fn default() -> Self {
         let (end, snapshot) = (Position::default(), Height(0));
-        Self { acknowledged: None, attempted: None, end, snapshot }
+        Self { acknowledged: None, ended: false, attempted: None, end, snapshot }
     }
 }
 
@@ -43,13 +57,19 @@ impl<T: Types> Promises<T> {
         self.acknowledged.is_none()
     }
 
-    pub(super) fn wrote(&mut self, safety: Option<Arc<T::Memory>>, done: bool, end: Position) {
+    pub(super) fn wrote(&mut self, newest: Newest<T>, done: bool, end: Position) {
+        let handed_over = matches!(newest, Newest::Handover);
+        let safety = match newest {
+            Newest::Memory(safety) => Some(safety),
+            Newest::Unchanged | Newest::Handover => None,
+        };
+        self.ended |= handed_over;
         if !done {
             self.attempted = safety.or(self.attempted.take());
             return;
         }
         if safety.is_some() {
-            (self.acknowledged, self.attempted) = (safety, None);
+            (self.acknowledged, self.attempted, self.ended) = (safety, None, false);
         }
         self.end = end;
     }
@@ -73,7 +93,8 @@ impl<T: Types> Promises<T> {
     ) {
         let safety = found.and_then(|found| found.memory.as_ref());
         if let Some(acknowledged) = &self.acknowledged {
-            let known = safety == Some(&**acknowledged)
+            let known = self.ended && safety.is_none()
+                || safety == Some(&**acknowledged)
                 || self.attempted.as_deref().is_some_and(|attempted| safety == Some(attempted));
             assert!(
                 known,

@@ -6,12 +6,11 @@ use quorate_core::client::message::Response;
 use quorate_core::protocols::hotstuff::testimony::Testimony;
 use quorate_core::protocols::hotstuff::{self, HotStuff, Message};
 use quorate_core::protocols::protocol::{Event, Origin};
-use quorate_core::{ReplicaId, Time, View};
+use quorate_core::{Epoch, ReplicaId, Time, View};
 
-use super::Family;
+use super::{Family, Make};
 use crate::cluster::{Cluster, Core, Peer};
 use crate::config::Config;
-use crate::keys;
 use crate::liveness;
 use crate::mutant::Driver;
 use crate::oracles::Oracles;
@@ -31,14 +30,17 @@ impl Family for HotStuffs {
         hotstuff::origin(&config.domain())
     }
 
-    fn protocol(cluster: &Cluster, slot: usize) -> Driver {
+    fn protocol(cluster: &Cluster, slot: usize) -> Make<Driver> {
         let place = &cluster.slots[slot];
-        let committee = keys::committee(cluster.config.replicas);
-        let me = ReplicaId(place.id as u16);
-        let driver = HotStuff::new(committee, me, cluster.config.protocol());
+        let (id, settings, mutation) =
+            (place.id, cluster.config.protocol(), cluster.config.mutation);
         let steps = cluster.trace.steps.as_ref().filter(|_| !place.faulty);
-        Driver::new(driver, (cluster.config.mutation)(place.id))
-            .watched(steps.map(|steps| steps.of(place.id)))
+        let steps = steps.map(|steps| steps.of(id));
+        Box::new(move |committee| {
+            let me = ReplicaId(id as u16);
+            let driver = HotStuff::new(committee.clone(), me, settings.clone());
+            Driver::new(driver, mutation(id)).watched(steps.clone())
+        })
     }
 
     fn words(trace: &mut Trace, message: &Message) -> String {
@@ -59,13 +61,13 @@ impl Family for HotStuffs {
         oracles.signs(replica, statement);
     }
 
-    fn tells(oracles: &mut Oracles, replica: usize, message: &Message) {
+    fn tells(oracles: &mut Oracles, replica: usize, epoch: Epoch, message: &Message) {
         if let Message::Vote(vote) = message {
-            oracles.votes(replica, vote);
+            oracles.votes(replica, epoch, vote);
         }
     }
 
-    fn sends(oracles: &mut Oracles, replica: usize, now: Time, message: &Message) {
+    fn sends(oracles: &mut Oracles, replica: usize, (_, now): (Epoch, Time), message: &Message) {
         oracles.sends(replica, now, message);
     }
 

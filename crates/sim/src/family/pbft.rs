@@ -10,19 +10,18 @@ use quorate_core::protocols::pbft::{
     self, Authentication, Domain, Message, Patience, Pbft, Settings,
 };
 use quorate_core::protocols::protocol::Origin;
-use quorate_core::{Duration, Height, ReplicaId, Time, View};
+use quorate_core::{Duration, Epoch, Height, ReplicaId, Time, View};
 
-use super::Family;
+use super::{Family, Make};
 use crate::cluster::{Cluster, Peer};
 use crate::config::Config;
-use crate::keys;
 use crate::oracles::Oracles;
 use crate::rng::Rng;
 use crate::trace::Trace;
 
 /// What signatures are bound to.
 pub(crate) fn domain(config: &Config) -> Domain {
-    Domain::new(keys::committee(config.replicas), config.pbft.authentication)
+    Domain::new(config.committee(), config.pbft.authentication)
 }
 
 /// A stable checkpoint's height.
@@ -46,13 +45,13 @@ impl Family for Pbfts {
     type Protocol = Pbft;
 
     fn origin(config: &Config) -> Origin<pbft::Types> {
-        pbft::origin(&keys::committee(config.replicas), config.pbft.window)
+        pbft::origin(&config.committee(), config.pbft.window)
     }
 
-    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Pbft {
-        let committee = keys::committee(cluster.config.replicas);
+    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Make<Pbft> {
         let me = ReplicaId(cluster.slots[slot].id as u16);
-        Pbft::new(committee, me, cluster.config.pbft)
+        let settings = cluster.config.pbft;
+        Box::new(move |committee| Pbft::new(committee.clone(), me, settings))
     }
 
     fn words(trace: &mut Trace, message: &Message) -> String {
@@ -123,8 +122,8 @@ impl Family for Pbfts {
             Settings { authentication, window, checkpoint_every, under_way, tentative, patience };
     }
 
-    fn sends(oracles: &mut Oracles, replica: usize, _: Time, message: &Message) {
-        oracles.sends_of_pbft(replica, message);
+    fn sends(oracles: &mut Oracles, replica: usize, (epoch, _): (Epoch, Time), message: &Message) {
+        oracles.sends_of_pbft(replica, epoch, message);
     }
 
     fn overhear(cluster: &mut Cluster<Self>, to: usize, _: usize, message: &Peer<Self>) {

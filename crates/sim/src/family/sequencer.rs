@@ -4,7 +4,7 @@ use quorate_core::protocols::protocol::Origin;
 use quorate_core::protocols::sequencer::{self, Message, Nothing, Sequencer};
 use quorate_core::{ReplicaId, View};
 
-use super::Family;
+use super::{Family, Make};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::keys;
@@ -22,9 +22,9 @@ impl Family for Sequencers {
         sequencer::origin(&keys::committee(config.replicas))
     }
 
-    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Sequencer {
-        let committee = keys::committee(cluster.config.replicas);
-        Sequencer::new(committee, ReplicaId(cluster.slots[slot].id as u16))
+    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Make<Sequencer> {
+        let me = ReplicaId(cluster.slots[slot].id as u16);
+        Box::new(move |committee| Sequencer::new(committee.clone(), me))
     }
 
     fn words(_: &mut Trace, message: &Message) -> String {

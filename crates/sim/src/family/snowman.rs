@@ -9,9 +9,9 @@ use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::snowman::frosty::words::Word;
 use quorate_core::protocols::snow::snowman::words::Testimony;
 use quorate_core::protocols::snow::snowman::{self, Fallback, Message, Settings, Snowman};
-use quorate_core::{Duration, ReplicaId, Time, View};
+use quorate_core::{Duration, Epoch, ReplicaId, Time, View};
 
-use super::Family;
+use super::{Family, Make};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::keys;
@@ -40,12 +40,12 @@ impl<const FALLS_BACK: bool> Family for Sampled<FALLS_BACK> {
         snowman::origin(&keys::committee(config.replicas), config.snowman.fallback)
     }
 
-    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Snowman {
-        let committee = keys::committee(cluster.config.replicas);
+    fn protocol(cluster: &Cluster<Self>, slot: usize) -> Make<Snowman> {
         let me = ReplicaId(cluster.slots[slot].id as u16);
         // Other samples after each start.
         let seed = cluster.config.seed ^ (slot as u64) << 48 ^ cluster.now.0.rotate_left(20);
-        Snowman::new(committee, me, Settings { seed, ..cluster.config.snowman })
+        let settings = Settings { seed, ..cluster.config.snowman };
+        Box::new(move |committee| Snowman::new(committee.clone(), me, settings))
     }
 
     fn words(_: &mut Trace, message: &Message) -> String {
@@ -79,7 +79,7 @@ impl<const FALLS_BACK: bool> Family for Sampled<FALLS_BACK> {
         oracles.epochs.signs(replica, statement);
     }
 
-    fn sends(oracles: &mut Oracles, replica: usize, _: Time, message: &Message) {
+    fn sends(oracles: &mut Oracles, replica: usize, _: (Epoch, Time), message: &Message) {
         if let Message::Frosty(word) = message {
             oracles.epochs.sends(replica, word);
         }

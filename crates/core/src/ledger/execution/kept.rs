@@ -10,6 +10,7 @@
 
 use bytes::Bytes;
 
+use super::members::Members;
 use super::{BESIDE_MAGIC, Execution, ExecutionError, Header, Part, SnapshotHandle, panics};
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{DecodeError, Encode as _, Reader};
@@ -99,7 +100,8 @@ impl<S: StateMachine> Execution<S> {
             return Err(ResumeError::Other { found: header.summary.height });
         }
         let sessions = Sessions::restore(limits, beside)?;
-        let state = Self::at(application, sessions, note.height, note.block_id);
+        let place = (note.height, note.block_id);
+        let state = Self::at(application, sessions, place, Members::of(header.committee));
         match state.state_root() {
             found if found == expected => Ok(state),
             found => Err(ResumeError::Root { expected, found }),

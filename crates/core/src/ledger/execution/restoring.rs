@@ -7,21 +7,26 @@
 
 use bytes::Bytes;
 
+use super::members::Members;
 use super::{Execution, MAGIC, SnapshotError, StateSummary, panics};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use crate::ledger::sessions::{Limits, Sessions};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
 
 /// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block
-/// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ chunks of the session table
-/// u32. Those follow, and then the application's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ digest of the members 32 ‖
+/// chunks of the session table u32 ‖ the committee, behind a byte that says whether there is one.
+/// The session table's chunks follow, and then the application's.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The state, whose root follows.
     pub summary: StateSummary,
     /// How many chunks of the session table there are.
     pub session_chunks: u32,
+    /// The members, where they may change.
+    pub committee: Option<Committee>,
 }
 
 impl Header {
@@ -35,6 +40,7 @@ impl Header {
         let mut bytes = magic.to_vec();
         self.summary.encode(&mut bytes);
         self.session_chunks.encode(&mut bytes);
+        self.committee.encode(&mut bytes);
         bytes.into()
     }
 
@@ -52,9 +58,13 @@ impl Header {
             return Err(DecodeError::Invalid { field: "format tag, or of another version" });
         }
         let summary = StateSummary::decode(&mut reader)?;
-        let header = Self { summary, session_chunks: reader.u32()? };
+        let session_chunks = reader.u32()?;
+        let committee: Option<Committee> = reader.option("whether members may change")?;
         reader.finish()?;
-        Ok(header)
+        if summary.members != committee.as_ref().map(Committee::digest).unwrap_or_default() {
+            return Err(DecodeError::Invalid { field: "members: not those of this state" });
+        }
+        Ok(Self { summary, session_chunks, committee })
     }
 }
 
@@ -107,11 +117,12 @@ impl<S: StateMachine> Restoring<S> {
         if chunk.is_empty() {
             return Err(SnapshotError::Empty);
         }
-        let Some(header) = self.header else { return self.begin(chunk) };
+        let Some(header) = &self.header else { return self.begin(chunk) };
         if self.sessions.is_none() {
             self.session_bytes += chunk.len() as u64;
             self.session_chunks.push(chunk);
-            return self.take_sessions(&header);
+            let (summary, count) = (header.summary, header.session_chunks);
+            return self.take_sessions(&summary, count);
         }
         match self.application.restorer() {
             Some(restorer) => restorer.take(chunk).map_err(SnapshotError::Application),
@@ -125,12 +136,13 @@ impl<S: StateMachine> Restoring<S> {
     fn begin(&mut self, chunk: Bytes) -> Result<(), SnapshotError> {
         let header = Header::from_bytes(chunk).map_err(SnapshotError::Header)?;
         self.check(&header.summary)?;
+        let (summary, count) = (header.summary, header.session_chunks);
         self.header = Some(header);
         if let Some(restorer) = self.application.restorer() {
-            let begun = restorer.begin(Some(header.summary.application));
+            let begun = restorer.begin(Some(summary.application));
             begun.map_err(SnapshotError::Application)?;
         }
-        self.take_sessions(&header)
+        self.take_sessions(&summary, count)
     }
 
     fn check(&self, summary: &StateSummary) -> Result<(), SnapshotError> {
@@ -145,7 +157,7 @@ impl<S: StateMachine> Restoring<S> {
     }
 
     /// Reads the session table, once it is whole.
-    fn take_sessions(&mut self, header: &Header) -> Result<(), SnapshotError> {
+    fn take_sessions(&mut self, summary: &StateSummary, count: u32) -> Result<(), SnapshotError> {
         let chunk = self.session_chunks.len().saturating_sub(1);
         let refused = |reason: &str| {
             Err(SnapshotError::Sessions(RestoreError { chunk, reason: reason.to_owned() }))
@@ -159,7 +171,7 @@ impl<S: StateMachine> Restoring<S> {
         {
             return refused("the chunk before it had room for more");
         }
-        if self.session_chunks.len() < header.session_chunks as usize {
+        if self.session_chunks.len() < count as usize {
             return Ok(());
         }
         let mut chunks = std::mem::take(&mut self.session_chunks).into_iter();
@@ -168,7 +180,7 @@ impl<S: StateMachine> Restoring<S> {
         if chunks.next().is_some() {
             return refused("a chunk is left over behind the sessions");
         }
-        let same = sessions.root() == header.summary.sessions;
+        let same = sessions.root() == summary.sessions;
         if !mutant!("snapshot-root-unchecked", true, same) {
             return refused("they are not those of this state");
         }
@@ -183,7 +195,8 @@ impl<S: StateMachine> Restoring<S> {
     /// [`SnapshotError`]: they were not all, or are of another state.
     pub fn finish(mut self) -> Result<Execution<S>, SnapshotError> {
         let header = self.header.ok_or(DecodeError::Truncated { missing: MAGIC.len() });
-        let StateSummary { height, block_id, .. } = header.map_err(SnapshotError::Header)?.summary;
+        let Header { summary, committee, .. } = header.map_err(SnapshotError::Header)?;
+        let place = (summary.height, summary.block_id);
         let Some(sessions) = self.sessions else {
             let (chunk, reason) = (self.session_chunks.len(), "it ends early".to_owned());
             return Err(SnapshotError::Sessions(RestoreError { chunk, reason }));
@@ -195,7 +208,7 @@ impl<S: StateMachine> Restoring<S> {
                 Some(restorer) => restorer.finish()?,
                 None => self.application.restore(&mut self.collected.into_iter())?,
             }
-            Ok(Execution::at(self.application, sessions, height, block_id))
+            Ok(Execution::at(self.application, sessions, place, Members::of(committee)))
         });
         let restored = restored.unwrap_or_else(|message| {
             let reason = format!("the application panicked: {message}");

@@ -49,7 +49,8 @@ impl<S: StateMachine> Execution<S> {
     }
 
     /// Executes the block at the next height, which may never be committed, and says what became
-    /// of its frames. `None` if the block is not the next one, or the application cannot come back.
+    /// of its frames. `None` if the block is not the next one, if members may change, or if the
+    /// application cannot come back.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
@@ -67,11 +68,13 @@ impl<S: StateMachine> Execution<S> {
             return Ok(Some(tentative.outcomes.clone()));
         }
         self.roll_back();
-        if height != self.height.next() || !self.application.mark() {
+        // A change of the members is not undone.
+        let is_governed = self.members.committee().is_some();
+        if height != self.height.next() || is_governed || !self.application.mark() {
             return Ok(None);
         }
         let sessions = self.sessions.clone();
-        let (outcomes, commands) = self.carry_out(height, view, frames)?;
+        let (outcomes, commands) = self.carry_out(height, view, block_id, frames)?;
         let told = outcomes.clone();
         self.tentative = Some(Tentative { block_id, outcomes, commands, sessions });
         Ok(Some(told))

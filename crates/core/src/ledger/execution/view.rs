@@ -17,6 +17,9 @@ pub struct StateSummary {
     pub application: Digest,
     /// The session table's root.
     pub sessions: Digest,
+    /// The [digest](crate::base::membership::Committee::digest) of the members that order the next
+    /// block: in the last state of an epoch those of the next. Zero where members are fixed.
+    pub members: Digest,
 }
 
 impl StateSummary {
@@ -33,6 +36,7 @@ impl Encode for StateSummary {
         self.block_id.encode(out);
         self.application.encode(out);
         self.sessions.encode(out);
+        self.members.encode(out);
     }
 }
 
@@ -43,6 +47,7 @@ impl Decode for StateSummary {
             block_id: Digest::decode(reader)?,
             application: Digest::decode(reader)?,
             sessions: Digest::decode(reader)?,
+            members: Digest::decode(reader)?,
         })
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::base::crypto::Signers;
+use crate::base::membership::Opening;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_list};
 use crate::ledger::block::{self, BlockId, MAX_FRAMES, payload_of};
@@ -73,12 +74,19 @@ impl Block {
     /// The first block of `chain`: view 0, height 0, certified by definition.
     #[must_use]
     pub fn genesis(chain: Digest, epoch: Epoch) -> Self {
+        Self::opening(epoch, Opening { after: chain, height: Height(0) })
+    }
+
+    /// The first block of an epoch: view 0, certified by definition. It stands on the block that
+    /// sealed the epoch before.
+    #[must_use]
+    pub fn opening(epoch: Epoch, Opening { after, height }: Opening) -> Self {
         Self::new(Content {
             epoch,
             view: View(0),
-            height: Height(0),
+            height,
             proposer: ReplicaId(0),
-            justify: Qc::genesis(chain),
+            justify: Qc::genesis(after),
             state_root: Digest::default(),
             frames: Vec::new(),
         })

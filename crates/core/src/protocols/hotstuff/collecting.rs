@@ -52,7 +52,8 @@ impl HotStuff {
         if self.domain.vote_form() == Form::List {
             return self.verify_votes(now, ballot, votes, fx);
         }
-        votes.truncate(self.domain.committee().quorum());
+        let voters = votes.iter().map(|vote| vote.voter);
+        votes.truncate(self.domain.committee().quorum_among(voters).unwrap_or(votes.len()));
         self.join_votes(now, ballot, votes, Trust::AsTheyCame, fx);
     }
 
@@ -109,8 +110,8 @@ impl HotStuff {
         if good.first().is_none_or(|vote| self.is_late(vote)) {
             return;
         }
-        let quorum = self.domain.committee().quorum();
-        if good.len() >= quorum {
+        let voters = good.iter().map(|vote| vote.voter);
+        if let Some(quorum) = self.domain.committee().quorum_among(voters) {
             // The lowest ids first: replicas that see the same votes make the same certificate.
             good.truncate(quorum);
             self.join_votes(now, ballot, good, Trust::Verified, fx);

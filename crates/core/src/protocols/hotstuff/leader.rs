@@ -33,10 +33,10 @@ use crate::base::types::{ReplicaId, View};
 /// How leaders are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Election {
-    /// Always the same replica, which has to be a member ([`fixed`]): **no liveness after its
+    /// Always the same replica, for as long as it is a member ([`fixed`]): **no liveness after its
     /// death**.
     Fixed(ReplicaId),
-    /// Each replica in turn: `view mod n` ([`round_robin`]).
+    /// Each replica in turn, as often as it weighs: `view mod n` ([`round_robin`]).
     RoundRobin,
     /// Those who signed lately but did not propose lately, without those who failed last
     /// ([`carousel`]).
@@ -137,23 +137,23 @@ impl Election {
     ) -> ReplicaId {
         match self {
             Self::Fixed(_) | Self::RoundRobin | Self::Scheduled(_) => {
-                self.without_history(view, committee.size())
+                self.without_history(view, committee)
             }
             Self::Carousel => carousel::leader(view, committee, chain_length, history),
             Self::Reputation => reputation::leader(view, committee, history),
         }
     }
 
-    /// The leader of `view` among `replicas` replicas where no history counts: the fixed one,
-    /// the scheduled one, or the one whose turn it is.
+    /// The leader of `view` where no history counts: the fixed one while it is a member that
+    /// counts, the scheduled one, or the one whose turn it is.
     #[must_use]
-    pub fn without_history(self, view: View, replicas: usize) -> ReplicaId {
+    pub fn without_history(self, view: View, committee: &Committee) -> ReplicaId {
         match self {
-            Self::Fixed(replica) => fixed::leader(replica),
+            Self::Fixed(replica) if committee.weight(replica) > 0 => fixed::leader(replica),
             Self::Scheduled(schedule) => {
-                schedule.leader(view).unwrap_or_else(|| round_robin::leader(view, replicas))
+                schedule.leader(view).unwrap_or_else(|| round_robin::leader(view, committee))
             }
-            _ => round_robin::leader(view, replicas),
+            _ => round_robin::leader(view, committee),
         }
     }
 }

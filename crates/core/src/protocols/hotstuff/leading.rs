@@ -26,7 +26,7 @@ impl HotStuff {
     pub(super) fn leader_behind(&self, qc: &Qc, view: View) -> ReplicaId {
         let (election, committee) = (self.settings.election, self.domain.committee());
         if !election.needs_signers() {
-            return election.without_history(view, committee.size());
+            return election.without_history(view, committee);
         }
         self.elections.leader(qc, view).unwrap_or_else(|| self.elect(qc, view))
     }

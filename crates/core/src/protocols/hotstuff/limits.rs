@@ -63,7 +63,7 @@ pub const fn block_bytes(replicas: usize) -> usize {
 #[must_use]
 pub const fn protocol_message_bytes(replicas: usize, inline_bytes: usize) -> usize {
     let certificates = 2 * qc_bytes(replicas) + 1 + tc_bytes(replicas, true);
-    // Kind, statement and last vote.
-    let words = 1 + 1 + 2 * (2 * BALLOT_BYTES + SIGNATURE_BYTES);
+    // Kind, epoch, statement and last vote.
+    let words = 1 + 8 + 1 + 2 * (2 * BALLOT_BYTES + SIGNATURE_BYTES);
     words + certificates + block_bytes(replicas) + COUNT_BYTES + inline_bytes
 }

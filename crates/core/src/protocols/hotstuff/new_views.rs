@@ -87,9 +87,9 @@ impl HotStuff {
             return true;
         }
         let (view, committee) = (self.pacemaker.view(), self.domain.committee());
-        let heard = self.new_views.count(view);
+        let heard = committee.weight_of(self.new_views.in_view(view));
         let waits = mutant!("hotstuff-2-no-wait", false, self.new_views.waits_in(view));
         let quorum = self.settings.pacemaker != Kind::Linear || heard >= committee.quorum();
-        quorum && (!waits || heard == committee.size())
+        quorum && (!waits || heard == committee.weight_of(committee.replicas()))
     }
 }

@@ -59,7 +59,7 @@ mod timing;
 
 pub use timing::{ENOUGH, LONGEST, Timing, Waits};
 
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, faults};
 use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, ReplicaId, Time, View};
 use crate::protocols::hotstuff::certificate::{Qc, TimeOut};
@@ -131,8 +131,7 @@ pub struct Pacemaker {
     /// and the views from a proposal to its commit.
     patience: u64,
     faults: usize,
-    quorum: usize,
-    honest_witness: usize,
+    committee: Committee,
     view: View,
     /// The leader of this view, and who collects its votes.
     awaited: [ReplicaId; 2],
@@ -166,14 +165,13 @@ impl Pacemaker {
     /// its own.
     #[must_use]
     pub fn new(committee: &Committee, kind: Kind, timing: Timing, depth: u64) -> Self {
-        let (replicas, faults) = (committee.size(), committee.faults());
+        let (replicas, faults) = (committee.size(), faults(committee.voter_count()));
         Self {
             kind,
             timing,
-            patience: depth + replicas as u64,
+            patience: depth + committee.rotation() as u64,
             faults,
-            quorum: committee.quorum(),
-            honest_witness: committee.honest_witness(),
+            committee: committee.clone(),
             view: View(0),
             awaited: [ReplicaId(0); 2],
             attempts: 0,
@@ -302,8 +300,7 @@ impl Pacemaker {
     /// One replica after another, as the timer runs out again and again.
     #[must_use]
     pub fn turn(&self) -> ReplicaId {
-        let turn = (self.view.0 + self.attempts) % self.time_outs.replicas().max(1) as u64;
-        ReplicaId(turn as u16)
+        self.committee.turn(self.view.0 + self.attempts)
     }
 
     /// Who collects the time-outs of `view`; `None`: everybody. One after another from the view's
@@ -314,11 +311,13 @@ impl Pacemaker {
         if self.kind != Kind::Linear {
             return None;
         }
-        let replicas = self.time_outs.replicas() as u64;
-        let turns = (1..=replicas).map(|turn| ReplicaId((view.plus(turn).0 % replicas) as u16));
+        let voters: Vec<ReplicaId> = self.committee.voters().collect();
+        let count = voters.len().max(1) as u64;
+        let turns = (1..=count)
+            .filter_map(|turn| voters.get((view.plus(turn).0 % count) as usize).copied());
         let (failed, others): (Vec<_>, Vec<_>) =
             turns.partition(|id| self.suspects.has_failed(*id));
-        let waited = (self.attempts.saturating_sub(1) % replicas) as usize;
+        let waited = (self.attempts.saturating_sub(1) % count) as usize;
         others.into_iter().chain(failed).nth(waited)
     }
 
@@ -353,7 +352,7 @@ impl Pacemaker {
     fn pause(&self, attempts: u64) -> Duration {
         let doublings = match self.kind {
             Kind::TimeoutCertificates => attempts - 1,
-            Kind::Linear => (attempts - 1) / self.time_outs.replicas().max(1) as u64,
+            Kind::Linear => (attempts - 1) / self.committee.voter_count().max(1) as u64,
         };
         let doubled = 1_u32.checked_shl(doublings.min(u64::from(u32::MAX)) as u32);
         let pause = self.waited.saturating_mul(doubled.unwrap_or(u32::MAX));
@@ -404,6 +403,9 @@ impl Pacemaker {
 
     /// Takes in a time-out (its own included) whose signature and QC were checked.
     pub fn time_out(&mut self, time_out: TimeOut, high_qc: Qc, own: View) -> Consequence {
+        if self.committee.weight(time_out.replica) == 0 {
+            return Consequence::None;
+        }
         let Some(place) = self.time_outs.get_mut(time_out.replica) else {
             return Consequence::None;
         };
@@ -462,22 +464,24 @@ impl Pacemaker {
             mutant!("mixed-view-tc", of >= view, of == view)
         };
         let of_view = self.time_outs.iter().flatten().filter(counts);
-        if of_view.clone().count() < self.quorum {
-            return None;
-        }
         let mut time_outs: Vec<&Heard> = of_view.collect();
         time_outs.sort_by_key(|held| std::cmp::Reverse(held.high_qc.rank()));
-        let highest = time_outs.into_iter().take(self.quorum);
+        let replicas = time_outs.iter().map(|held| held.time_out.replica);
+        let highest = time_outs[..self.committee.quorum_among(replicas)?].iter();
         Some(highest.map(|held| (held.time_out, held.high_qc.clone())).collect())
     }
 
-    /// The (f + 1)-th highest view others gave up on, if it is one to join: not below the current
-    /// view and above `own`, the highest this replica gave up on itself.
+    /// The highest view that f + 1 gave up, or one above it, if it is one to join: not below the
+    /// current view and above `own`, the highest this replica gave up on itself.
     fn join(&self, own: View) -> Option<View> {
-        let mut views: Vec<View> =
-            self.time_outs.iter().flatten().map(|held| held.time_out.view).collect();
-        views.sort_unstable();
-        let witnessed = *views.iter().rev().nth(self.honest_witness - 1)?;
+        let heard = self.time_outs.iter().flatten().map(|held| held.time_out);
+        let mut views: Vec<_> = heard.map(|said| (said.view, said.replica)).collect();
+        views.sort_unstable_by_key(|(view, _)| std::cmp::Reverse(*view));
+        let mut weight = 0;
+        let (witnessed, _) = views.into_iter().find(|(_, replica)| {
+            weight += self.committee.weight(*replica);
+            weight >= self.committee.honest_witness()
+        })?;
         (witnessed >= self.view && witnessed > own).then_some(witnessed)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::block::SharedBlock;
+use super::certificate::Qc;
 use super::safety::Safety;
 use super::testimony::{self, Testimony};
 use super::verifier::Verifier;
@@ -210,6 +211,11 @@ impl Protocol for HotStuff {
 
     fn certified_state(&self) -> Option<Height> {
         self.tree.root_carried(&self.safety.high_qc.block())
+    }
+
+    fn showing(evidence: Qc) -> Option<Message> {
+        let (high_tc, decided) = (None, None);
+        Some(Message::Advance { high_qc: evidence, high_tc, decided, is_answer: true })
     }
 
     fn held_block(message: &Message) -> Option<&BlockId> {

@@ -84,7 +84,7 @@ impl HotStuff {
 
     fn send_to_these(&self, these: &[ReplicaId], message: Message, fx: &mut Fx) {
         let others = these.iter().filter(|id| **id != self.me);
-        if others.clone().count() + 1 == self.domain.committee().size() {
+        if others.clone().count() + 1 == self.domain.committee().replicas().count() {
             return fx.output(Output::Broadcast(message));
         }
         others.for_each(|to| fx.output(Output::Send { to: *to, message: message.clone() }));

@@ -47,7 +47,7 @@ impl Verifier {
     #[must_use]
     pub fn new(domain: Domain, facts: &'static Facts) -> Self {
         let committee = domain.committee();
-        let genesis = Arc::new(Block::genesis(committee.chain(), committee.epoch()));
+        let genesis = Arc::new(Block::opening(committee.epoch(), committee.opening()));
         Self { domain, facts, genesis }
     }
 }

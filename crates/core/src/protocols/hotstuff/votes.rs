@@ -20,7 +20,7 @@ const PLACES: usize = 6;
 #[derive(Clone, Debug)]
 pub struct VoteCollector {
     peers: PerPeer<Peer>,
-    quorum: usize,
+    committee: Committee,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,12 +35,15 @@ impl VoteCollector {
     /// An empty collector for `committee`.
     #[must_use]
     pub fn new(committee: &Committee) -> Self {
-        Self { peers: PerPeer::new(committee.size()), quorum: committee.quorum() }
+        Self { peers: PerPeer::new(committee.size()), committee: committee.clone() }
     }
 
     /// Takes a vote in. Returns the votes for the same if they are q now: they are to be
     /// verified, and the bad ones [refused](Self::refuse).
     pub fn add(&mut self, vote: Vote) -> Option<Vec<Vote>> {
+        if self.committee.weight(vote.voter) == 0 {
+            return None;
+        }
         let peer = self.peers.get_mut(vote.voter)?;
         if vote.view <= peer.ignored {
             return None;
@@ -70,7 +73,8 @@ impl VoteCollector {
     pub fn quorum_for(&self, ballot: &Ballot) -> Option<Vec<Vote>> {
         let held = self.peers.iter().flat_map(|peer| &peer.votes);
         let votes = held.filter(|vote| vote.ballot == *ballot);
-        (votes.clone().count() >= self.quorum).then(|| votes.copied().collect())
+        self.committee.quorum_among(votes.clone().map(|vote| vote.voter))?;
+        Some(votes.copied().collect())
     }
 
     /// How many votes are held.

@@ -43,7 +43,7 @@ impl Chosen {
         let stable = stables.max_by_key(|stable| stable.checkpoint.height).cloned();
         let (mut height, mut parent) = match &stable {
             Some(stable) => (stable.checkpoint.height, stable.checkpoint.block),
-            None => (Height(0), genesis),
+            None => (committee.opening().height, genesis),
         };
         let mut blocks = Vec::new();
         loop {

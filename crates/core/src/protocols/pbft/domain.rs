@@ -61,10 +61,11 @@ impl Domain {
         self.authentication == Authentication::Signatures
     }
 
-    /// The primary of a view: the replicas in turn (section 4 of the paper).
+    /// The primary of a view: the replicas in turn (section 4 of the paper), each as often as it
+    /// weighs.
     #[must_use]
     pub fn primary(&self, view: View) -> ReplicaId {
-        ReplicaId((view.0.saturating_sub(1) % self.committee.size() as u64) as u16)
+        self.committee.turn(view.0.saturating_sub(1))
     }
 
     fn statement(&self, kind: Kind, view: View, phase: u8, content: &Digest) -> Statement {
@@ -150,7 +151,8 @@ impl Domain {
     /// [`Malformed`] if its sets contradict themselves or reach beyond the water marks.
     pub fn change(&self, signed: &SignedChange, window: u64) -> Result<Vec<Check>, Malformed> {
         let SignedChange { from, change, signature } = signed;
-        let low = change.stable.as_ref().map_or(Height(0), |stable| stable.checkpoint.height);
+        let genesis = self.committee.opening().height;
+        let low = change.stable.as_ref().map_or(genesis, |stable| stable.checkpoint.height);
         let is_inside = |height: Height| height > low && height <= low.plus(window);
         let ascends = change.prepared.windows(2).all(|pair| match pair {
             [one, next] => one.height < next.height,

@@ -121,6 +121,13 @@ impl Pbft {
         votes
     }
 
+    /// Whether a correct replica has committed a block above the head: it must be asked for, or an
+    /// idle replica that missed it would never learn of it.
+    pub(super) fn others_committed_more(&self) -> bool {
+        let (head, committee) = (self.chain.head().height(), self.domain.committee());
+        !self.window.agreed(Phase::Commit, head, committee.honest_witness()).is_empty()
+    }
+
     /// Whether others have what this replica lacks: the latest block that is known to be committed,
     /// or ordered.
     fn look_behind(&mut self) {

@@ -19,7 +19,7 @@ impl Pbft {
     }
 
     fn is_primary(&self) -> bool {
-        self.domain.primary(self.view) == self.me && !self.is_changing && self.awaits.is_none()
+        self.domain.primary(self.view) == self.me && !self.is_changing && !self.abstains()
     }
 
     /// Takes every step that is possible by now.
@@ -190,7 +190,7 @@ impl Pbft {
     fn take(&mut self, entry: Entry, fx: &mut Fx) {
         let Entry { height, view, block, .. } = entry;
         self.order.tip = (height, block);
-        if self.awaits.is_some() {
+        if self.abstains() {
             // It follows what the others order, and says nothing.
             return;
         }

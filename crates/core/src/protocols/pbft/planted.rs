@@ -18,7 +18,7 @@ pub(super) fn choose(
     let right = right?;
     let (low, root) = match &right.stable {
         Some(stable) => (stable.checkpoint.height, stable.checkpoint.block),
-        None => (Height(0), genesis),
+        None => (committee.opening().height, genesis),
     };
     let by_number = |entry: &Entry| (entry.height.0, entry.view.0);
     let by_view = |entry: &Entry| (entry.view.0, entry.height.0);

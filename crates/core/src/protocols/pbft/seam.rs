@@ -8,7 +8,7 @@ use super::{Fx, Pbft, amnesia};
 use crate::base::crypto::{Check, Claim, Share, Statement};
 use crate::base::types::{Digest, Height, ReplicaId, Time, View};
 use crate::ledger::block::BlockId;
-use crate::protocols::checkpoint::are_members_in_order;
+use crate::protocols::checkpoint::{Stable, are_members_in_order};
 use crate::protocols::protocol::{
     BlockOf, Capability, Input, Ledger, Malformed, Missing, Protocol, Record, Shown, SnapshotBase,
     Status, Verifier as _,
@@ -235,6 +235,10 @@ impl Protocol for Pbft {
     fn certified_state(&self) -> Option<Height> {
         let low = self.checkpoints.low();
         self.chain.at(low).map(|_| low)
+    }
+
+    fn showing(evidence: Stable) -> Option<Message> {
+        Some(Message::Stable(Box::new(evidence)))
     }
 
     fn testimony(&self) -> Testimony {

@@ -5,7 +5,7 @@ use super::order::Order;
 use super::words::{Entry, NewView, SignedChange, ViewChange};
 use super::{Fx, Pbft, Unsigned};
 use crate::base::crypto::Signature;
-use crate::base::types::{Height, Time, View};
+use crate::base::types::{Time, View};
 use crate::protocols::checkpoint::Stable;
 use crate::protocols::protocol::{Event, Ledger};
 
@@ -31,7 +31,7 @@ impl Pbft {
 
     /// Says its view change: as it is now, what it rests on was written down before.
     pub(super) fn say_change(&mut self, fx: &mut Fx) {
-        if self.awaits.is_some() {
+        if self.abstains() {
             return;
         }
         let (prepared, pre_prepared) = self.known.sets();
@@ -56,12 +56,14 @@ impl Pbft {
         if let Some(view) = mutant!("pbft-no-join", None, joined) {
             self.give_up(view, fx);
         }
-        let abstains = self.awaits.is_some();
-        let waits = self.is_changing || ledger.has_pending() || self.has_uncommitted() || abstains;
+        let abstains = self.abstains();
+        let forgot = self.awaits.is_some();
+        let waits = self.is_changing || ledger.has_pending() || self.has_uncommitted() || forgot;
         let is_timed = !abstains
             && (!self.is_changing && waits
                 || self.is_changing && self.changes.has_quorum(self.view));
-        self.clock.set(now, waits || self.behind.is_some(), is_timed);
+        let lacks = self.behind.is_some() || !waits && self.others_committed_more();
+        self.clock.set(now, waits || lacks, is_timed);
         self.watch_rate(now, ledger, fx);
         if self.clock.has_run_out(now) {
             self.give_up(self.view.next(), fx);
@@ -136,7 +138,7 @@ impl Pbft {
         let Chosen { stable, blocks } = chosen;
         let (height, block) = match &stable {
             Some(Stable { checkpoint, .. }) => (checkpoint.height, checkpoint.block),
-            None => (Height(0), self.genesis),
+            None => (self.domain.committee().opening().height, self.genesis),
         };
         if let Some(stable) = stable {
             self.raise_stable(stable);
@@ -183,7 +185,7 @@ impl Pbft {
     /// for the next one: no correct replica gives up on more than one view that did not begin, nor
     /// without a quorum.
     pub(super) fn have_mercy(&mut self, now: Time, view: View, fx: &mut Fx) {
-        let most = self.view.plus(self.domain.committee().size() as u64);
+        let most = self.view.plus(self.domain.committee().rotation() as u64);
         let is_old = self
             .entered
             .is_none_or(|entered| now.since(entered) >= self.settings.patience.base * MERCY);

@@ -3,7 +3,7 @@
 mod encoding;
 
 use crate::base::crypto::Signature;
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, Opening};
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, View};
 use crate::ledger::block::{self, BlockId, payload_of};
 use crate::ledger::frame::FrameId;
@@ -61,11 +61,12 @@ impl Content {
     /// The block before a committee's first one.
     #[must_use]
     pub fn genesis(committee: &Committee) -> Self {
+        let Opening { after, height } = committee.opening();
         Self {
             epoch: committee.epoch(),
             view: View(0),
-            height: Height(0),
-            parent: committee.chain(),
+            height,
+            parent: after,
             stable: None,
             frames: Vec::new(),
         }

@@ -282,7 +282,9 @@ fn bent_proposals(place: &mut Option<Cluster>, bend: fn(&mut Content)) {
     for rules in variants() {
         let cluster = start(place, Config { rules, ..Config::default() }, Some(LIAR));
         cluster.meddler = Some(Box::new(move |from, _, message| {
-            let PeerMessage::Protocol { message, frames } = message else { return Fate::Goes };
+            let PeerMessage::Protocol { epoch, message, frames } = message else {
+                return Fate::Goes;
+            };
             let Message::Proposal { block, tc } = message else { return Fate::Goes };
             if from != LIAR {
                 return Fate::Goes;
@@ -290,8 +292,9 @@ fn bent_proposals(place: &mut Option<Cluster>, bend: fn(&mut Content)) {
             let mut content: Content = Content::clone(block);
             bend(&mut content);
             let (block, tc) = (Arc::new(Block::new(content)), tc.clone());
-            let (message, frames) = (Message::Proposal { block, tc }, frames.clone());
-            Fate::Bent(Box::new(PeerMessage::Protocol { message, frames }))
+            let (epoch, message) = (*epoch, Message::Proposal { block, tc });
+            let frames = frames.clone();
+            Fate::Bent(Box::new(PeerMessage::Protocol { epoch, message, frames }))
         }));
         work(cluster, 8);
         recover(cluster);

@@ -35,6 +35,7 @@
 //!   implementations take the authors of the last f blocks; the bound above does not hold then.)
 //!   They are looked for at most 96 blocks deep: as far as the bound needs for 96 replicas with
 //!   k = 3 and for 144 with k = 2.
+//! - Candidates are drawn by their weights, where they have different ones.
 //! - Where the committed head's certificate is not in the chain (with k = 1, where the head is the
 //!   block extended), the newest one that is, of its parent, says who is active.
 
@@ -83,7 +84,7 @@ pub fn leader(
     let head = history.head_view().unwrap_or(view);
     let lost = head.0.saturating_add(1)..view.0.max(head.0.saturating_add(1));
     let list = chain.blacklist().after(lost, order);
-    list.leader(view, &order(view)).unwrap_or_else(|| round_robin::leader(view, committee.size()))
+    list.leader(view, &order(view)).unwrap_or_else(|| round_robin::leader(view, committee))
 }
 
 /// Who may lead `view` but for the blacklist, ascending; none if it is the turn of round-robin.
@@ -118,7 +119,7 @@ impl<'a> Chain<'a> {
     /// Who is listed behind the newest block.
     fn blacklist(&self) -> Blacklist {
         let replicas = self.committee.size();
-        let mut list = Blacklist::new(replicas, self.committee.faults());
+        let mut list = Blacklist::new(replicas, faults(self.committee.voter_count()));
         for (place, block) in self.blocks.iter().enumerate().take(remembered(replicas)).rev() {
             let parent = place + 1;
             let committed = self.shown_by(block);
@@ -140,12 +141,13 @@ impl<'a> Chain<'a> {
     /// committed up to `committed` at most.
     fn order(&self, view: View, parent: usize, committed: Option<Height>) -> Order {
         if let Some(candidates) = self.candidates(view, parent, committed) {
-            let first = Draw::new(self.committee, view).first(candidates.len());
+            let first = Draw::new(self.committee, view).first_of(self.committee, &candidates);
             return Order { candidates, first };
         }
-        let replicas = self.committee.size();
-        let candidates = (0..replicas).map(|id| ReplicaId(id as u16)).collect();
-        Order { candidates, first: round_robin::leader(view, replicas).index() }
+        let candidates: Vec<ReplicaId> = self.committee.voters().collect();
+        let turn = round_robin::leader(view, self.committee);
+        let first = candidates.iter().position(|id| *id == turn).unwrap_or_default();
+        Order { candidates, first }
     }
 
     /// The active replicas without the last authors, if the k blocks from that at `parent`
@@ -166,7 +168,7 @@ impl<'a> Chain<'a> {
         if head.view.0 != behind || Some(head.height) > committed {
             return None;
         }
-        let faults = self.committee.faults();
+        let faults = faults(self.committee.voter_count());
         let mut last_authors = Vec::with_capacity(faults);
         for block in committed_blocks {
             if last_authors.len() == faults {
@@ -180,6 +182,9 @@ impl<'a> Chain<'a> {
         let certified = ahead.max(1);
         blocks.get(certified)?;
         let signers = &blocks.get(certified - 1)?.signers;
-        Some(signers.iter().filter(|signer| !last_authors.contains(signer)).collect())
+        let candidates: Vec<_> =
+            signers.iter().filter(|signer| !last_authors.contains(signer)).collect();
+        // Few heavy replicas may be a quorum, and the last authors as well.
+        (!candidates.is_empty()).then_some(candidates)
     }
 }

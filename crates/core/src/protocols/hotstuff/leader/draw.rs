@@ -5,7 +5,7 @@
 //! from here.
 
 use crate::base::membership::Committee;
-use crate::base::types::{Digest, View};
+use crate::base::types::{Digest, ReplicaId, View};
 
 /// Three independent uniform numbers.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +27,17 @@ impl Draw {
         Self(words)
     }
 
-    /// The first number, as one below `bound`; 0 if that is 0.
-    pub(super) fn first(&self, bound: usize) -> usize {
-        below(self.0[0], bound as u64) as usize
+    /// The place of the one of these replicas that the first number draws, each by its weight; 0
+    /// if there is none.
+    pub(super) fn first_of(&self, committee: &Committee, replicas: &[ReplicaId]) -> usize {
+        let weights = replicas.iter().map(|replica| committee.weight(*replica) as u64);
+        let mut left = below(self.0[0], weights.clone().sum());
+        let drawn = weights.clone().position(|weight| {
+            let hit = left < weight;
+            left = left.saturating_sub(weight);
+            hit
+        });
+        drawn.unwrap_or_default()
     }
 
     /// The second number, as one below `bound`.

@@ -11,7 +11,7 @@
 //! | else proposed one of the last 10 n blocks or signed one of the last n | 1000 |
 //! | else | 10 |
 //!
-//! and the leader is drawn with these weights. (Times stake: all have one.) The newest views are
+//! and the leader is drawn with these weights, times the stake. The newest views are
 //! left out so that nobody who leads now, and chooses which votes to put into a certificate,
 //! chooses the next leaders.
 //!
@@ -20,7 +20,7 @@
 //! failures before it, these on earlier ones, without end. So the draw is made in two steps that
 //! come to the same distribution:
 //!
-//! 1. a **first choice**, each replica alike, from (chain, epoch, view) alone; it leads with the
+//! 1. a **first choice**, by stake, from (chain, epoch, view) alone; it leads with the
 //!    probability weight / highest weight;
 //! 2. otherwise a second draw, by weight.
 //!
@@ -82,22 +82,29 @@ pub(super) const fn window(replicas: usize) -> usize {
 #[must_use]
 pub fn leader(view: View, committee: &Committee, history: &History) -> ReplicaId {
     let draw = Draw::new(committee, view);
-    let weights = weights(view, committee, history);
-    let highest = weights.iter().max().copied().unwrap_or(0);
+    let standings = weights(view, committee, history);
+    let highest = standings.iter().max().copied().unwrap_or(0);
     let first_choice = first_choice(&draw, committee);
     let second = draw.second(highest);
-    let third = draw.third(weights.iter().sum());
-    chosen(&weights, first_choice, second, third)
+    let of_stake =
+        |(id, standing): (usize, &u64)| standing * committee.weight(ReplicaId(id as u16)) as u64;
+    let shares: Vec<u64> = standings.iter().enumerate().map(of_stake).collect();
+    let third = draw.third(shares.iter().sum());
+    chosen((&standings, second), (&shares, third), first_choice)
 }
 
-/// The draw in two steps: the first choice, if `second` of the highest weight is below its own;
-/// otherwise whose part of the sum of all weights `third` falls into.
-fn chosen(weights: &[u64], first_choice: ReplicaId, second: u64, third: u64) -> ReplicaId {
-    if weights.get(first_choice.index()).is_some_and(|weight| second < *weight) {
+/// The draw in two steps: the first choice, if `second` of the highest standing is below its own;
+/// otherwise whose share of all of them `third` falls into.
+fn chosen(
+    (standings, second): (&[u64], u64),
+    (shares, third): (&[u64], u64),
+    first_choice: ReplicaId,
+) -> ReplicaId {
+    if standings.get(first_choice.index()).is_some_and(|standing| second < *standing) {
         return first_choice;
     }
     let mut left = third;
-    let drawn = weights.iter().position(|weight| {
+    let drawn = shares.iter().position(|weight| {
         let hit = left < *weight;
         left = left.saturating_sub(*weight);
         hit
@@ -107,7 +114,8 @@ fn chosen(weights: &[u64], first_choice: ReplicaId, second: u64, third: u64) -> 
 
 /// The replica that leads a view if it is in full standing.
 fn first_choice(draw: &Draw, committee: &Committee) -> ReplicaId {
-    ReplicaId(draw.first(committee.size()) as u16)
+    let voters: Vec<ReplicaId> = committee.voters().collect();
+    voters.get(draw.first_of(committee, &voters)).copied().unwrap_or_default()
 }
 
 /// What a replica did in the window.

@@ -35,9 +35,10 @@ impl NewViews {
         }
     }
 
-    /// How many replicas have entered `view` last.
-    pub fn count(&self, view: View) -> usize {
-        self.highest.iter().filter(|heard| **heard == view).count()
+    /// The replicas that have entered `view` last.
+    pub fn in_view(&self, view: View) -> impl Iterator<Item = ReplicaId> {
+        let heard = self.highest.of_each().filter(move |(_, heard)| **heard == view);
+        heard.map(|(replica, _)| replica)
     }
 
     /// Waits for locks in a view until an instant, or (`None`) for none.

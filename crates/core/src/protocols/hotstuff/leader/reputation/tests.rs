@@ -10,7 +10,8 @@ fn each_replica_is_chosen_in_proportion_to_its_weight_exactly() {
         let mut times = vec![0; weights.len()];
         for first_choice in 0..count as u16 {
             for (second, third) in (0..highest).flat_map(|s| (0..sum).map(move |t| (s, t))) {
-                times[chosen(&weights, ReplicaId(first_choice), second, third).index()] += 1;
+                let drawn = chosen((&weights, second), (&weights, third), ReplicaId(first_choice));
+                times[drawn.index()] += 1;
             }
         }
         // Of count · highest · sum draws, weight / sum.
@@ -23,6 +24,7 @@ fn each_replica_is_chosen_in_proportion_to_its_weight_exactly() {
 fn a_first_choice_of_the_highest_weight_is_always_chosen() {
     let weights = [1, 1000, 10, 1000];
     for (second, third) in (0..1000).flat_map(|s| (0..2011).step_by(97).map(move |t| (s, t))) {
-        assert_eq!(chosen(&weights, ReplicaId(3), second, third), ReplicaId(3));
+        let drawn = chosen((&weights, second), (&weights, third), ReplicaId(3));
+        assert_eq!(drawn, ReplicaId(3));
     }
 }

@@ -1,0 +1,365 @@
+use std::sync::Arc;
+
+use super::counts::{faults, honest_witness, quorum, quorum_of_a_fifth, witness_of_a_fifth};
+use super::member::{Governance, Member, ReplicaKey};
+use crate::base::types::{Digest, Epoch, Height, MAX_REPLICAS, ReplicaId};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+
+/// The replicas of one epoch, in the order of their ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committee {
+    chain: Digest,
+    epoch: Epoch,
+    opening: Opening,
+    /// By id; `None`: vacant. Shared: every part of a replica has a committee of its own.
+    members: Arc<[Option<Member>]>,
+    governance: Arc<Governance>,
+    /// The sum of the weights.
+    weight: usize,
+    quorum: usize,
+    /// Whose turn it is, around; each member as often as it weighs.
+    turns: Arc<[ReplicaId]>,
+}
+
+/// Where an epoch begins: its first block (its own genesis, which holds no command) has this height
+/// and stands on that block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The block that sealed the epoch before; the chain's identity in the first epoch.
+    pub after: Digest,
+    /// The height of the epoch's genesis.
+    pub height: Height,
+}
+
+/// Why a list of members is no committee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitteeError {
+    /// No replica at all, or more than [`MAX_REPLICAS`].
+    #[error("a committee has 1 to {MAX_REPLICAS} replicas, not {0}")]
+    Size(usize),
+    /// Two replicas with one key would count twice for one will.
+    #[error("replicas {0} and {1} have the same key")]
+    SharedKey(ReplicaId, ReplicaId),
+    /// Nobody counts.
+    #[error("no replica has a weight: promote one")]
+    NoWeight,
+    /// More weight than turns are kept for.
+    #[error("the weights come to {0}; their sum is at most {most}", most = Committee::MAX_WEIGHT)]
+    TooHeavy(usize),
+    /// More signatures are wanted than there are administrators, or none of some.
+    #[error(
+        "{approvals} of {administrators} administrators must sign: that is never so, or always"
+    )]
+    Approvals {
+        /// How many signatures are wanted.
+        approvals: u16,
+        /// How many administrators there are.
+        administrators: usize,
+    },
+}
+
+impl Committee {
+    /// The most that the weights may come to.
+    pub const MAX_WEIGHT: usize = 4096;
+
+    /// The first committee of a chain that nobody may change; `keys[i]` belongs to replica i, and
+    /// all weigh the same.
+    ///
+    /// # Errors
+    /// [`CommitteeError`] if the size is out of range or two keys are equal.
+    pub fn new(chain: Digest, epoch: Epoch, keys: Vec<ReplicaKey>) -> Result<Self, CommitteeError> {
+        let members = keys.into_iter().map(|key| Some(Member::new(key))).collect();
+        let opening = Opening { after: chain, height: Height(0) };
+        Self::with_members(chain, epoch, opening, members, Governance::default())
+    }
+
+    /// The committee of `chain` in `epoch`, which begins at `opening`; `members[i]` is replica i.
+    ///
+    /// # Errors
+    /// [`CommitteeError`].
+    pub fn with_members(
+        chain: Digest,
+        epoch: Epoch,
+        opening: Opening,
+        mut members: Vec<Option<Member>>,
+        governance: Governance,
+    ) -> Result<Self, CommitteeError> {
+        check_members(&members)?;
+        let used = members.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        members.truncate(used);
+        let (approvals, administrators) = (governance.approvals, governance.administrators.len());
+        if usize::from(approvals) > administrators || (approvals == 0) != (administrators == 0) {
+            return Err(CommitteeError::Approvals { approvals, administrators });
+        }
+        let weights: Vec<usize> = members
+            .iter()
+            .map(|member| member.as_ref().map_or(0, |member| usize::from(member.weight)))
+            .collect();
+        let weight = weights.iter().sum();
+        match weight {
+            0 => return Err(CommitteeError::NoWeight),
+            1..=Self::MAX_WEIGHT => {}
+            _ => return Err(CommitteeError::TooHeavy(weight)),
+        }
+        let turns = turns(&weights).into();
+        let (members, governance) = (members.into(), Arc::new(governance));
+        let quorum = quorum(weight);
+        Ok(Self { chain, epoch, opening, members, governance, weight, quorum, turns })
+    }
+
+    /// The committee of the next epoch.
+    ///
+    /// # Errors
+    /// [`CommitteeError`].
+    pub fn next(
+        &self,
+        opening: Opening,
+        members: Vec<Option<Member>>,
+        governance: Governance,
+    ) -> Result<Self, CommitteeError> {
+        Self::with_members(self.chain, self.epoch.next(), opening, members, governance)
+    }
+
+    /// The chain's identity: the digest of what all members agreed on at its start.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        self.chain
+    }
+
+    /// The epoch this committee serves.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Where that epoch begins.
+    #[must_use]
+    pub fn opening(&self) -> Opening {
+        self.opening
+    }
+
+    /// Who may change the members.
+    #[must_use]
+    pub fn governance(&self) -> &Governance {
+        &self.governance
+    }
+
+    /// The same with another quorum: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    #[must_use]
+    pub fn with_quorum(self, quorum: usize) -> Self {
+        Self { quorum, ..self }
+    }
+
+    /// How many ids there are, vacant ones included.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How many ids there can ever be: more than now where members may change.
+    #[must_use]
+    pub fn most_replicas(&self) -> usize {
+        let is_fixed = self.governance.administrators.is_empty();
+        if is_fixed { self.size() } else { MAX_REPLICAS }
+    }
+
+    /// How much `replica` counts: 0 for a learner, or if there is no such replica.
+    #[must_use]
+    pub fn weight(&self, replica: ReplicaId) -> usize {
+        self.member(replica).map_or(0, |member| usize::from(member.weight))
+    }
+
+    /// How much these replicas count together. Each must be named once.
+    #[must_use]
+    pub fn weight_of(&self, replicas: impl IntoIterator<Item = ReplicaId>) -> usize {
+        replicas.into_iter().map(|replica| self.weight(replica)).sum()
+    }
+
+    /// How many of these replicas, the first of them, are a quorum together; `None` if all are
+    /// none. Each must be named once.
+    #[must_use]
+    pub fn quorum_among(&self, replicas: impl IntoIterator<Item = ReplicaId>) -> Option<usize> {
+        let mut weight = 0;
+        let last = replicas.into_iter().position(|replica| {
+            weight += self.weight(replica);
+            weight >= self.quorum
+        });
+        last.map(|last| last + 1)
+    }
+
+    /// [f](faults): how much weight may lie.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        faults(self.weight)
+    }
+
+    /// [q](quorum): any two quorums share a correct replica, and the correct ones alone make one.
+    #[must_use]
+    pub fn quorum(&self) -> usize {
+        self.quorum
+    }
+
+    /// [f + 1](honest_witness): at least one of these is correct.
+    #[must_use]
+    pub fn honest_witness(&self) -> usize {
+        honest_witness(self.weight)
+    }
+
+    /// [a](quorum_of_a_fifth): where fewer than a fifth lie, the correct ones are the majority of
+    /// any such set, and of any larger one, if a − f of them agree.
+    #[must_use]
+    pub fn quorum_of_a_fifth(&self) -> usize {
+        quorum_of_a_fifth(self.weight)
+    }
+
+    /// [f + 1](witness_of_a_fifth), where fewer than a fifth lie: at least one of these is correct.
+    #[must_use]
+    pub fn witness_of_a_fifth(&self) -> usize {
+        witness_of_a_fifth(self.weight)
+    }
+
+    /// The member with this id, if there is one.
+    #[must_use]
+    pub fn member(&self, replica: ReplicaId) -> Option<&Member> {
+        self.members.get(replica.index())?.as_ref()
+    }
+
+    /// By id; `None`: vacant.
+    #[must_use]
+    pub fn members(&self) -> &[Option<Member>] {
+        &self.members
+    }
+
+    /// The key of `replica`, if there is such a replica.
+    #[must_use]
+    pub fn key(&self, replica: ReplicaId) -> Option<&ReplicaKey> {
+        self.member(replica).map(|member| &member.key)
+    }
+
+    /// Whether there is such a replica.
+    #[must_use]
+    pub fn contains(&self, replica: ReplicaId) -> bool {
+        self.member(replica).is_some()
+    }
+
+    /// The ids of all members, ascending.
+    pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
+        let members = Arc::clone(&self.members);
+        (0..members.len()).filter(move |id| members[*id].is_some()).map(|id| ReplicaId(id as u16))
+    }
+
+    /// The ids of those that count, ascending.
+    pub fn voters(&self) -> impl Iterator<Item = ReplicaId> + use<'_> {
+        let counts = |member: &Option<Member>| member.as_ref().is_some_and(|it| !it.is_learner());
+        let ids = self.members.iter().enumerate().filter(move |(_, member)| counts(member));
+        ids.map(|(id, _)| ReplicaId(id as u16))
+    }
+
+    /// How many members count.
+    #[must_use]
+    pub fn voter_count(&self) -> usize {
+        self.members.iter().flatten().filter(|member| !member.is_learner()).count()
+    }
+
+    /// The replica whose turn it is: each that counts as often as it weighs, evenly.
+    #[must_use]
+    pub fn turn(&self, turn: u64) -> ReplicaId {
+        let turns = self.turns.len().max(1) as u64;
+        self.turns.get((turn % turns) as usize).copied().unwrap_or_default()
+    }
+
+    /// After how many turns everybody had its own.
+    #[must_use]
+    pub fn rotation(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// The digest of all that the members agree on: the epoch, the members and who may change
+    /// them. It does not cover where the epoch begins.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut bytes = self.chain.to_bytes();
+        self.epoch.encode(&mut bytes);
+        encode_members(&self.members, &mut bytes);
+        self.governance.encode(&mut bytes);
+        Digest::of("quorate committee", &bytes)
+    }
+}
+
+/// Writes members by id; a vacant id as 0.
+pub(crate) fn encode_members(members: &[Option<Member>], out: &mut Vec<u8>) {
+    (members.len() as u32).encode(out);
+    for member in members {
+        out.push(u8::from(member.is_some()));
+        if let Some(member) = member {
+            member.encode(out);
+        }
+    }
+}
+
+/// Reads members by id.
+pub(crate) fn decode_members(reader: &mut Reader) -> Result<Vec<Option<Member>>, DecodeError> {
+    let count = reader.length("members", MAX_REPLICAS)?;
+    (0..count).map(|_| reader.option("whether there is a member")).collect()
+}
+
+impl Encode for Committee {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.chain.encode(out);
+        self.epoch.encode(out);
+        self.opening.after.encode(out);
+        self.opening.height.encode(out);
+        encode_members(&self.members, out);
+        self.governance.encode(out);
+    }
+}
+
+impl Decode for Committee {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let (chain, epoch) = (Digest::decode(reader)?, Epoch::decode(reader)?);
+        let opening = Opening { after: Digest::decode(reader)?, height: Height::decode(reader)? };
+        let (members, governance) = (decode_members(reader)?, Governance::decode(reader)?);
+        Self::with_members(chain, epoch, opening, members, governance)
+            .map_err(|_| DecodeError::Invalid { field: "members: no committee" })
+    }
+}
+
+fn check_members(members: &[Option<Member>]) -> Result<(), CommitteeError> {
+    if members.iter().flatten().count() == 0 || members.len() > MAX_REPLICAS {
+        return Err(CommitteeError::Size(members.len()));
+    }
+    for (i, member) in members.iter().enumerate() {
+        let Some(member) = member else { continue };
+        let same = |other: &Option<Member>| other.as_ref().is_some_and(|it| it.key == member.key);
+        if let Some(j) = members[..i].iter().position(same) {
+            return Err(CommitteeError::SharedKey(ReplicaId(j as u16), ReplicaId(i as u16)));
+        }
+    }
+    Ok(())
+}
+
+/// Whose turn it is, around: each as often as it weighs, and as evenly as can be (smooth weighted
+/// round-robin: credit grows by the weight, the richest has its turn and pays for all).
+fn turns(weights: &[usize]) -> Vec<ReplicaId> {
+    let divisor = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
+    let weights: Vec<i64> = weights.iter().map(|weight| (weight / divisor) as i64).collect();
+    let total: i64 = weights.iter().sum();
+    let mut credit = vec![0_i64; weights.len()];
+    let mut turns = Vec::with_capacity(total as usize);
+    for _ in 0..total {
+        credit.iter_mut().zip(&weights).for_each(|(credit, weight)| *credit += weight);
+        let richest = (0..credit.len()).filter(|id| weights[*id] > 0).max_by_key(|id| {
+            // Of equals the one with the lowest id.
+            (credit[*id], std::cmp::Reverse(*id))
+        });
+        let Some(richest) = richest else { break };
+        credit[richest] -= total;
+        turns.push(ReplicaId(richest as u16));
+    }
+    turns
+}
+
+fn greatest_common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}

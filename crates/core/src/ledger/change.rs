@@ -1,0 +1,313 @@
+//! Changes of the members: the command that ends an epoch.
+//!
+//! A change names the members of the next epoch and who may change them then. It is an ordered
+//! command like any other, alone in its frame. The block in which it executes *seals* its epoch:
+//! nothing above that block enters the log in the old epoch, and the next epoch's first block
+//! stands on it. (Lamport, Malkhi, Zhou, *Reconfiguring a State Machine*, 2010, section 2: a
+//! command that stops the old machine.)
+//!
+//! Two kinds of signatures come with it, and are verified before any replica votes for its block:
+//!
+//! - the *approvals* of as many administrators as the present epoch's [`Governance`] wants;
+//! - the word of a quorum **of the next committee** that they are *ready*: each has caught up, and
+//!   holds the secret key of the next epoch. That is its proof of possession, too. Without it a
+//!   change could hand the cluster to members that are not there.
+//!
+//! What a change may do is judged when it executes, so that all replicas judge alike:
+//!
+//! - at least [`MIN_VOTERS`] members count;
+//! - a member joins as a learner (weight 0), and is promoted by a later change, once it has caught
+//!   up: a replica can hardly be ready that nobody may connect to;
+//! - a key stays with its id. An id that changes its key stays where it is reached (a key is
+//!   rotated); to take over the id of a member that left is left to a later change.
+
+use bytes::Bytes;
+
+use crate::base::crypto::{Check, Kind, PublicKey, Signature, Statement};
+use crate::base::membership::{
+    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, encode_members,
+};
+use crate::base::types::{Digest, Epoch, ReplicaId, View};
+use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+
+/// The fewest members that count: with fewer nobody may lie.
+pub const MIN_VOTERS: usize = 4;
+
+/// What the command begins with.
+const MAGIC: &[u8; 16] = b"quorate change 1";
+
+/// The members of the next epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The epoch that it ends.
+    pub ends: Epoch,
+    /// The next members, by id; `None`: vacant.
+    pub members: Vec<Option<Member>>,
+    /// Who may change them.
+    pub governance: Governance,
+}
+
+/// A change with the signatures that it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedChange {
+    /// The change.
+    pub change: Change,
+    /// Of administrators, over [`Change::approval`].
+    pub approvals: Vec<(PublicKey, Signature)>,
+    /// Of next members, over [`Change::readiness`], with their keys of the next epoch.
+    pub ready: Vec<(ReplicaId, Signature)>,
+}
+
+/// Why a change was refused. Nothing has changed then, and the cluster goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It cannot be read.
+    #[error("the change cannot be read: {0}")]
+    Unreadable(DecodeError),
+    /// It came with other commands, so its signatures were not verified.
+    #[error("a change must be the only command of its frame")]
+    NotAlone,
+    /// Nobody may change the members of this cluster.
+    #[error("this cluster has no administrators, so its members are fixed")]
+    NotGoverned,
+    /// The block before it in the same epoch changes the members already.
+    #[error("another change is under way: wait until epoch {0} has begun")]
+    UnderWay(Epoch),
+    /// It ends another epoch.
+    #[error("the change ends epoch {found}, and this is epoch {current}: plan it anew")]
+    Epoch {
+        /// The epoch that it ends.
+        found: Epoch,
+        /// The current one.
+        current: Epoch,
+    },
+    /// Too few administrators signed it.
+    #[error("{found} administrators signed, {needed} must")]
+    NotApproved {
+        /// How many signed.
+        found: usize,
+        /// How many must.
+        needed: usize,
+    },
+    /// The next members are no committee.
+    #[error(transparent)]
+    Committee(#[from] CommitteeError),
+    /// Too few of the next members count.
+    #[error("{0} members would count, and fewer than {MIN_VOTERS} tolerate no fault")]
+    TooFew(usize),
+    /// A new member would count at once.
+    #[error(
+        "replica {0} is new, and would count at once: add it as a learner, and promote it once it has caught up"
+    )]
+    NotLearnt(ReplicaId),
+    /// A key would move from one id to another.
+    #[error("replica {to} would have the key of replica {from}: a member keeps its id")]
+    Moved {
+        /// Its id.
+        from: ReplicaId,
+        /// Its next id.
+        to: ReplicaId,
+    },
+    /// An id would go from one member to another.
+    #[error(
+        "replica {0} would be another machine: remove the member first, and add the other by a later change"
+    )]
+    Taken(ReplicaId),
+    /// The next members are the present ones.
+    #[error("the change changes nothing")]
+    Same,
+    /// Too few of the next members said that they are ready.
+    #[error(
+        "members that weigh {found} are ready, and a quorum of the next committee weighs {needed}; not ready: {}",
+        listed(missing)
+    )]
+    NotReady {
+        /// The weight of those that are.
+        found: usize,
+        /// The weight of a quorum.
+        needed: usize,
+        /// Those that are not.
+        missing: Vec<ReplicaId>,
+    },
+}
+
+fn listed(replicas: &[ReplicaId]) -> String {
+    replicas.iter().map(ReplicaId::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Change {
+    fn digest(&self) -> Digest {
+        Digest::of("quorate change", &self.to_bytes())
+    }
+
+    fn statement(&self, chain: &Digest, kind: Kind) -> Statement {
+        Statement::new(chain, self.ends, 0, kind, View(0), 0, &self.digest())
+    }
+
+    /// What an administrator signs.
+    #[must_use]
+    pub fn approval(&self, chain: &Digest) -> Statement {
+        self.statement(chain, Kind::Approval)
+    }
+
+    /// What a next member signs that has caught up, with its key of the next epoch.
+    #[must_use]
+    pub fn readiness(&self, chain: &Digest) -> Statement {
+        self.statement(chain, Kind::Readiness)
+    }
+
+    /// The committee that follows `current`, by what the members themselves say.
+    fn follows(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
+        if self.ends != current.epoch() {
+            return Err(Refusal::Epoch { found: self.ends, current: current.epoch() });
+        }
+        let next = current.next(opening, self.members.clone(), self.governance.clone())?;
+        if next.members() == current.members() && next.governance() == current.governance() {
+            return Err(Refusal::Same);
+        }
+        match next.voter_count() {
+            MIN_VOTERS.. => {}
+            few => return Err(Refusal::TooFew(few)),
+        }
+        for to in next.replicas() {
+            let Some(member) = next.member(to) else { continue };
+            match current.member(to) {
+                None if !member.is_learner() => return Err(Refusal::NotLearnt(to)),
+                Some(before) if before.key != member.key && before.contact != member.contact => {
+                    return Err(Refusal::Taken(to));
+                }
+                _ => {}
+            }
+            let same_key = |id: &ReplicaId| current.key(*id) == Some(&member.key);
+            if let Some(from) = current.replicas().find(same_key).filter(|from| *from != to) {
+                return Err(Refusal::Moved { from, to });
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl SignedChange {
+    /// Whether a command is a change, by its first bytes.
+    #[must_use]
+    pub fn is_one(command: &[u8]) -> bool {
+        command.starts_with(MAGIC)
+    }
+
+    /// The change as a command.
+    #[must_use]
+    pub fn to_command(&self) -> Vec<u8> {
+        let mut command = MAGIC.to_vec();
+        self.encode(&mut command);
+        command
+    }
+
+    /// The change that a command is.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn of_command(command: &[u8]) -> Result<Self, DecodeError> {
+        let encoded = command.get(MAGIC.len()..).unwrap_or_default();
+        Self::from_bytes(Bytes::copy_from_slice(encoded))
+    }
+
+    /// The signatures that have to hold. A signature by a key that cannot be checked alone counts
+    /// for nothing, and has none.
+    #[must_use]
+    pub fn checks(&self, chain: &Digest) -> Vec<Check> {
+        let (approval, readiness) = (self.change.approval(chain), self.change.readiness(chain));
+        let approvals = self.approvals.iter().map(|(key, signature)| Check::Client {
+            key: *key,
+            statement: approval,
+            signature: *signature,
+        });
+        let ready = self.ready.iter().filter_map(|(id, signature)| {
+            let (key, signature) = (self.key_of(*id)?, *signature);
+            Some(Check::Client { key, statement: readiness, signature })
+        });
+        approvals.chain(ready).collect()
+    }
+
+    /// The key of a next member, where it is one that a signature is checked by alone (Ed25519).
+    fn key_of(&self, id: ReplicaId) -> Option<PublicKey> {
+        let member = self.change.members.get(id.index())?.as_ref()?;
+        member.key.as_bytes().try_into().ok().map(PublicKey)
+    }
+
+    /// The committee of the next epoch, which begins at `opening`, if the change may be made. Its
+    /// [signatures](Self::checks) hold.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn judge(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
+        let governance = current.governance();
+        if governance.administrators.is_empty() {
+            return Err(Refusal::NotGoverned);
+        }
+        let next = self.change.follows(current, opening)?;
+        let signed = |key: &&PublicKey| self.approvals.iter().any(|(signer, _)| signer == *key);
+        let found = governance.administrators.iter().filter(signed).count();
+        let needed = usize::from(governance.approvals);
+        if found < needed {
+            return Err(Refusal::NotApproved { found, needed });
+        }
+        let is_ready = |id: &ReplicaId| {
+            self.key_of(*id).is_some() && self.ready.iter().any(|(ready, _)| ready == id)
+        };
+        let (found, needed) = (next.weight_of(next.voters().filter(is_ready)), next.quorum());
+        if found < needed {
+            let missing = next.voters().filter(|id| !is_ready(id)).collect();
+            return Err(Refusal::NotReady { found, needed, missing });
+        }
+        Ok(next)
+    }
+}
+
+impl Encode for Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.ends.encode(out);
+        encode_members(&self.members, out);
+        self.governance.encode(out);
+    }
+}
+
+impl Decode for Change {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self {
+            ends: Epoch::decode(reader)?,
+            members: crate::base::membership::decode_members(reader)?,
+            governance: Governance::decode(reader)?,
+        })
+    }
+}
+
+impl Encode for SignedChange {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.change.encode(out);
+        (self.approvals.len() as u32).encode(out);
+        for (key, signature) in &self.approvals {
+            key.encode(out);
+            signature.encode(out);
+        }
+        (self.ready.len() as u32).encode(out);
+        for (id, signature) in &self.ready {
+            id.encode(out);
+            signature.encode(out);
+        }
+    }
+}
+
+impl Decode for SignedChange {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let change = Change::decode(reader)?;
+        let approvals = reader.length("approvals", Governance::MAX_ADMINISTRATORS)?;
+        let approvals = (0..approvals)
+            .map(|_| Ok((PublicKey::decode(reader)?, Signature::decode(reader)?)))
+            .collect::<Result<_, DecodeError>>()?;
+        let ready = reader.length("ready members", MAX_REPLICAS)?;
+        let ready = (0..ready)
+            .map(|_| Ok((ReplicaId::decode(reader)?, Signature::decode(reader)?)))
+            .collect::<Result<_, DecodeError>>()?;
+        Ok(Self { change, approvals, ready })
+    }
+}

@@ -1,0 +1,283 @@
+//! From one epoch to the next.
+//!
+//! Each epoch is run by a protocol of its own: the same state machine, made anew with the epoch's
+//! committee, growing from the epoch's genesis. The protocol knows of no other epoch. All that
+//! outlives one (mempool, sessions, state, log) is the replica's.
+//!
+//! 1. A block *seals* its epoch: a change of the members executes in it
+//!    ([`change`](crate::ledger::change)). Nothing above that block is executed in this epoch: what
+//!    the old committee decides there is *void*. Leaders put no commands there, so nothing is lost;
+//!    commands that were there already are pending still, and come into later blocks.
+//! 2. The old committee goes on until its certificates attest the root of the sealed state. That
+//!    root covers the next members, so this is the proof that the old committee chose them
+//!    ([`Handover`]). It is written down, sent to all, and only then
+//! 3. the next epoch begins: at the replica that made the proof at once, at the others when the
+//!    proof reaches them, or when they can make it themselves.
+//!
+//! # Who is behind
+//!
+//! Messages of the protocol name their epoch. A message of an epoch that ended is answered with its
+//! handover; one of a later epoch makes the receiver ask for the handover of its own. Whoever gets
+//! it hands the evidence to its protocol, which fetches what it lacks as it always does, executes
+//! up to the sealing block, and comes to the same proof. So a replica that was away for ten epochs
+//! believes each committee because the one before it signed its choice, from genesis on; and so
+//! does a new member.
+//!
+//! # Why an old epoch cannot go on beside a new one
+//!
+//! A handover needs a certificate, so a quorum of the old committee signed a root that they
+//! computed, behind a block that they know to be committed. Every later certificate of the old
+//! epoch is for a block above it, and no correct replica executes one of those. Old members that
+//! never hear of the handover can at most certify void blocks. A certificate of the new epoch needs
+//! a quorum of the new committee, each of which has the handover.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::arrivals::Arrivals;
+use super::catch_up::CatchUp;
+use super::message::PeerMessage;
+use super::{Action, Fx, Halt, Record, Replica};
+use crate::base::membership::{Committee, MAX_REPLICAS};
+use crate::base::types::{Epoch, Height, ReplicaId, Time};
+use crate::ledger::block::{BlockId, FullBlock};
+use crate::ledger::state_machine::StateMachine;
+use crate::protocols::protocol::{
+    self, Ancestry, BlockOf, FullBlockOf, Handover, MAX_VOID_BLOCKS, Missing, Protocol, Recovered,
+    SharedHandover, Shown,
+};
+
+/// Above this bit, the number of a question says which epoch's protocol asked it.
+const EPOCH_SHIFT: u32 = 40;
+
+impl<P: Protocol, S: StateMachine> Replica<P, S> {
+    /// The block just executed seals the epoch: what was decided above it is void.
+    pub(super) fn seal(&mut self) {
+        self.epochs.sealed = Some((self.execution.height(), self.execution.state_root()));
+        self.to_execute.clear();
+    }
+
+    /// Goes over to the next epoch, if this one is sealed and its committee has attested that.
+    pub(super) fn hand_over(&mut self, now: Time, fx: &mut Fx<P::Types>) {
+        let Some((height, root)) = self.epochs.sealed else { return };
+        let Some(next) = self.execution.members().sealed().cloned() else { return };
+        let Some(shown) = self.protocol.certified(&root, height) else { return };
+        let Some(void) = self.void_blocks(&shown, height) else { return };
+        let state = *self.execution.summary();
+        let handover = Arc::new(Handover { state, next, shown, void });
+        fx.record(Record::Handover(Arc::clone(&handover)));
+        fx.output(Action::Broadcast(PeerMessage::Handover(Arc::clone(&handover))));
+        self.begin_epoch(now, handover, fx);
+    }
+
+    /// The blocks from the one above `height` to the one shown, with their frames.
+    fn void_blocks(
+        &self,
+        shown: &Shown<P::Types>,
+        height: Height,
+    ) -> Option<Vec<FullBlockOf<P::Types>>> {
+        if shown.block.height() <= height {
+            return Some(Vec::new());
+        }
+        let below = self.protocol.ancestors(&shown.block, height);
+        let blocks = below.map(|Ancestry { blocks, .. }| blocks).unwrap_or_default();
+        let full = |block: BlockOf<P::Types>| {
+            let frames = match self.payload.bodies(&block.id()) {
+                Some(frames) => frames.clone(),
+                None if block.is_empty() => Vec::new(),
+                None => return None,
+            };
+            Some(FullBlock { block, frames })
+        };
+        let void: Option<Vec<_>> =
+            blocks.into_iter().chain([Arc::clone(&shown.block)]).map(full).collect();
+        void.filter(|void| void.len() <= MAX_VOID_BLOCKS)
+    }
+
+    pub(super) fn begin_epoch(
+        &mut self,
+        now: Time,
+        handover: SharedHandover<P::Types>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let Some(next) = self.enter_epoch(handover) else { return };
+        let genesis = Arc::clone(self.protocol.committed());
+        if let Err(error) = self.execution.open_epoch(genesis.id()) {
+            return self.halt(Halt::Execution(error), fx);
+        }
+        fx.output(Action::EpochBegan(Box::new(next.clone())));
+        let (root, root_committed) = (Arc::clone(&genesis), genesis.height());
+        let (recent, blocks) = (Vec::new(), Vec::new());
+        let recovered = Recovered { memory: None, root, root_committed, recent, blocks };
+        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
+        // A restart would have to execute the old epoch's end again.
+        self.want_snapshot(fx);
+        let me = self.settings.me;
+        for peer in next.replicas().filter(|peer| *peer != me) {
+            self.consult(now, protocol::Input::Connected(peer), fx);
+        }
+    }
+
+    /// Makes the protocol of the epoch behind a handover, and room for its members.
+    pub(super) fn enter_epoch(&mut self, handover: SharedHandover<P::Types>) -> Option<Committee> {
+        let next = self.membership.begin(handover.next.clone())?.clone();
+        self.epochs.passed(handover);
+        self.protocol = (self.make)(&next);
+        let peers = next.size();
+        self.payload.arrivals = Arrivals::new(self.settings.me, peers, P::PIPELINE);
+        self.payload.retain(|_| false);
+        self.catch_up = CatchUp::new(self.settings.max_snapshot_bytes);
+        self.verifications.begin_epoch(peers);
+        self.held_by.grow(peers);
+        self.wish.grow(peers);
+        self.to_execute.clear();
+        Some(next)
+    }
+
+    /// Enters the epochs that ended before the restart. Those of their blocks that the recovered
+    /// state lacks are executed again.
+    pub(super) fn recover_epochs(
+        &mut self,
+        handovers: Vec<SharedHandover<P::Types>>,
+        blocks: &[FullBlockOf<P::Types>],
+    ) -> Result<(), Halt> {
+        if handovers.is_empty() {
+            return Ok(());
+        }
+        let by_id = blocks.iter().map(|full| (full.block.id(), full)).collect();
+        for handover in handovers {
+            let (height, end) = (handover.state.height, handover.state.block_id);
+            if self.execution.height() <= height {
+                self.execute_up_to(end, &by_id)?;
+            }
+            let is_past = self.execution.height() > height;
+            if self.enter_epoch(handover).is_none() {
+                return Err(Halt::Epochs);
+            }
+            let genesis = self.protocol.committed().id();
+            if !is_past {
+                self.execution.open_epoch(genesis).map_err(Halt::Execution)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes the blocks on the way to `end`, which were executed before the restart.
+    fn execute_up_to(
+        &mut self,
+        end: BlockId,
+        blocks: &BTreeMap<BlockId, &FullBlockOf<P::Types>>,
+    ) -> Result<(), Halt> {
+        let mut path = Vec::new();
+        let mut next = end;
+        while next != self.execution.block_id() {
+            let full = *blocks.get(&next).ok_or(Halt::Epochs)?;
+            next = full.block.parent();
+            path.push(full);
+        }
+        for FullBlock { block, frames } in path.into_iter().rev() {
+            let executed = self.execution.execute(block.height(), block.view(), block.id(), frames);
+            executed.map_err(Halt::Execution)?;
+        }
+        Ok(())
+    }
+
+    /// A peer speaks of another epoch than this replica's.
+    pub(super) fn on_other_epoch(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        epoch: Epoch,
+        fx: &mut Fx<P::Types>,
+    ) {
+        let current = self.membership.latest().epoch();
+        if epoch < current {
+            return self.tell_handover(now, from, epoch, fx);
+        }
+        self.note_ahead(now, from, epoch);
+    }
+
+    /// A peer is in a later epoch. It need not be a member of this one.
+    fn note_ahead(&mut self, now: Time, peer: ReplicaId, epoch: Epoch) {
+        if peer.index() < MAX_REPLICAS {
+            self.verifications.grow(peer.index() + 1);
+            self.epochs.ahead.insert(peer, epoch);
+            self.epochs.asks_at.get_or_insert(now);
+        }
+    }
+
+    /// Asks a peer that is further how this epoch ended, if it is time.
+    pub(super) fn ask_handover(&mut self, now: Time, fx: &mut Fx<P::Types>) {
+        if let Some(to) = self.epochs.ask(now) {
+            let epoch = self.last_known_epoch();
+            fx.output(Action::Send { to, message: PeerMessage::AskHandover(epoch) });
+        }
+    }
+
+    /// A peer asks how an epoch ended.
+    pub(super) fn tell_handover(
+        &mut self,
+        now: Time,
+        to: ReplicaId,
+        epoch: Epoch,
+        fx: &mut Fx<P::Types>,
+    ) {
+        if let Some(handover) = self.epochs.ended(epoch).cloned()
+            && self.epochs.may_tell(now, to, epoch)
+        {
+            fx.output(Action::Send { to, message: PeerMessage::Handover(handover) });
+        }
+    }
+
+    /// A peer tells how this replica's epoch ended: its protocol gets the evidence, and finds the
+    /// end by itself.
+    pub(super) fn on_handover(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        handover: SharedHandover<P::Types>,
+        fx: &mut Fx<P::Types>,
+    ) {
+        if self.awaits_handover(handover.ended()) || self.ends_here(&handover) {
+            return self.claim_handover(now, from, handover, fx);
+        }
+        let current = self.membership.latest().epoch();
+        if handover.ended() != current {
+            if handover.ended() > current {
+                self.on_other_epoch(now, from, handover.next.epoch(), fx);
+            }
+            return;
+        }
+        self.note_ahead(now, from, handover.next.epoch());
+        if let Some(message) = P::showing(handover.shown.evidence.clone()) {
+            self.claim_message(now, from, message, Vec::new(), fx);
+        }
+    }
+
+    /// Under which number the driver is asked: protocols of different epochs begin at 0 each.
+    pub(super) fn ask_of_epoch(&self, ask: u64) -> u64 {
+        self.membership.latest().epoch().0 << EPOCH_SHIFT | ask
+    }
+
+    /// The number that the current epoch's protocol gave to a question; `None` if an earlier one
+    /// asked it.
+    pub(super) fn own_ask(&self, ask: u64) -> Option<u64> {
+        let of_epoch = ask >> EPOCH_SHIFT == self.membership.latest().epoch().0;
+        of_epoch.then_some(ask & ((1 << EPOCH_SHIFT) - 1))
+    }
+
+    /// Whether a handover is the end of this epoch, and this replica has come to its state.
+    pub(super) fn ends_here(&self, handover: &Handover<P::Types>) -> bool {
+        let sealed = self.execution.members().sealed();
+        sealed == Some(&handover.next) && *self.execution.summary() == handover.state
+    }
+
+    /// What is missing, and who has it: of a sealed epoch those who are in a later one.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        let missing = self.protocol.missing()?;
+        if self.epochs.ahead.is_empty() {
+            return Some(missing);
+        }
+        Some(Missing { holders: self.epochs.ahead.keys().copied().collect(), ..missing })
+    }
+}

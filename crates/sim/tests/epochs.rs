@@ -1,0 +1,530 @@
+//! Members that change: what must hold of a cluster that hands over to another committee.
+
+use quorate_adversary::forge;
+use quorate_core::base::crypto::{ClientSigner as _, Scheme as _, Signer as _};
+use quorate_core::base::membership::Member;
+use quorate_core::base::wire::Encode as _;
+use quorate_core::client::succession::Succession;
+use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::execution::StateSummary;
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::outcome::Outcome;
+use quorate_core::ledger::sessions::Standing;
+use quorate_core::protocols::hotstuff::certificate::Proof;
+use quorate_core::protocols::hotstuff::rules::TwoChain;
+use quorate_core::protocols::hotstuff::verifier::Verifier;
+use quorate_core::protocols::hotstuff::{self};
+use quorate_core::protocols::protocol::{Ballot, Handover, Protocol as _, Shown};
+use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
+use quorate_sim::family::{Family, HotStuffs, Pbfts};
+use quorate_sim::keys::{self, CHAIN, Key, Mock};
+use quorate_sim::rng::Rng;
+use quorate_sim::trace::Trace;
+use quorate_sim::{Cluster, Config, Core};
+
+/// Virtual time, microseconds.
+const SECOND: u64 = 1_000_000;
+
+/// Eight replicas, the first four of which are the members.
+fn config(seed: u64) -> Config {
+    Config {
+        replicas: 8,
+        members: Some(4),
+        rules: &TwoChain,
+        second_vote: true,
+        seed,
+        clients: 2,
+        ..Config::default()
+    }
+}
+
+/// Members by their weights; `None`: none.
+type Weights = [Option<u16>; 8];
+
+/// The replicas that are members with weight 1, those that learn, and nobody else.
+fn members(voters: std::ops::Range<usize>, learners: std::ops::Range<usize>) -> Weights {
+    std::array::from_fn(|id| match id {
+        id if voters.contains(&id) => Some(1),
+        id if learners.contains(&id) => Some(0),
+        _ => None,
+    })
+}
+
+/// An administrator on its way through epochs.
+struct Administrator {
+    key: Key,
+    session: SessionId,
+    next: Sequence,
+}
+
+impl Administrator {
+    /// One with a session in the cluster.
+    fn of<F: Family>(cluster: &mut Cluster<F>) -> Self {
+        let key = keys::administrator();
+        let open = Frame::open(key.public_key(), 1, &CHAIN, |statement| key.sign(statement));
+        submit(cluster, open.clone().into());
+        let session = |cluster: &Cluster<F>| {
+            cluster.correct().find_map(|core| match core.execution().standing(&open) {
+                Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
+                _ => None,
+            })
+        };
+        assert!(cluster.run_until(5 * SECOND, |cluster| session(cluster).is_some()), "no session");
+        let session = session(cluster).expect("it was there");
+        Self { key, session, next: Sequence(1) }
+    }
+
+    /// The change to these members, signed by the administrator and by those next members that say
+    /// they are ready.
+    fn change(
+        &self,
+        ends: Epoch,
+        weights: &Weights,
+        ready: impl Fn(usize) -> bool,
+    ) -> SignedChange {
+        let members: Vec<Option<Member>> = (0..weights.len())
+            .map(|id| weights[id].map(|weight| keys::member(id, weight)))
+            .collect();
+        let change = Change { ends, members, governance: keys::governance() };
+        let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
+        let voters = (0..weights.len()).filter(|id| weights[*id].is_some_and(|weight| weight > 0));
+        let ready = voters
+            .filter(|id| ready(*id))
+            .map(|id| {
+                let signature = Key::of_replica(id).sign(&change.readiness(&CHAIN));
+                (ReplicaId(id as u16), signature)
+            })
+            .collect();
+        SignedChange { change, approvals, ready }
+    }
+
+    /// Wants a change executed.
+    fn submit<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        change: &SignedChange,
+    ) -> SharedFrame {
+        let (key, command) = (self.key, change.to_command());
+        let frame = Frame::build(
+            key.public_key(),
+            self.session,
+            self.next,
+            [command.as_slice()],
+            &CHAIN,
+            |statement| key.sign(statement),
+        );
+        self.next = self.next.next();
+        let frame: SharedFrame = frame.expect("it fits").into();
+        submit(cluster, frame.clone());
+        frame
+    }
+}
+
+/// A frame reaches every replica that runs.
+fn submit<F: Family>(cluster: &mut Cluster<F>, frame: SharedFrame) {
+    for slot in 0..cluster.slots.len() {
+        if cluster.slots[slot].core.is_some() {
+            cluster.submit_to(slot, frame.clone());
+        }
+    }
+}
+
+/// The epoch in which a replica executes.
+fn epoch<F: Family>(cluster: &Cluster<F>, slot: usize) -> Epoch {
+    cluster.core(slot).execution().members().committee().expect("it is governed").epoch()
+}
+
+/// What became of a frame with one command: the reply to it.
+fn reply<F: Family>(cluster: &Cluster<F>, frame: &Frame) -> Option<Vec<u8>> {
+    cluster.correct().find_map(|core| match core.execution().standing(frame) {
+        Standing::Settled(Outcome::Executed { replies, .. }) => Some(replies[4..].to_vec()),
+        _ => None,
+    })
+}
+
+/// Runs until these replicas are in an epoch.
+fn run_to<F: Family>(cluster: &mut Cluster<F>, slots: &[usize], number: u64) {
+    let there =
+        |cluster: &Cluster<F>| slots.iter().all(|slot| epoch(cluster, *slot) >= Epoch(number));
+    let came = cluster.run_until(20 * SECOND, there);
+    let epochs: Vec<Epoch> = slots.iter().map(|slot| epoch(cluster, *slot)).collect();
+    assert!(came, "epoch {number} was not reached: {epochs:?}");
+}
+
+/// The members become others, one change after another, while clients want commands executed.
+fn grow_and_shrink<F: Family>(config: Config) -> Cluster<F> {
+    let mut cluster = Cluster::<F>::of(config, Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    let steps = [members(0..4, 4..8), members(0..7, 7..8), members(4..8, 0..0)];
+    for (ends, weights) in steps.iter().enumerate() {
+        for client in 0..2 {
+            cluster.request(client, 30, 20);
+        }
+        cluster.run_for(2_000);
+        let change = administrator.change(Epoch(ends as u64), weights, |_| true);
+        administrator.submit(&mut cluster, &change);
+        for client in 0..2 {
+            cluster.request(client, 30, 20);
+        }
+        let next: Vec<usize> = (0..8).filter(|id| weights[*id].is_some()).collect();
+        run_to(&mut cluster, &next, ends as u64 + 1);
+        assert!(cluster.run_until_answered(20 * SECOND), "commands are lost in change {ends}");
+    }
+    cluster
+}
+
+#[test]
+fn four_grow_to_seven_and_shrink_to_four_others_with_none_in_common() {
+    for seed in 0..10 {
+        let mut cluster = grow_and_shrink::<HotStuffs>(config(seed));
+        // The old members are gone for good, and nobody misses them.
+        (0..4).for_each(|slot| cluster.crash(slot));
+        cluster.request(0, 50, 20);
+        // With four of eight slots a client still wants three equal answers.
+        assert!(cluster.run_until_answered(20 * SECOND), "the new members do not go on alone");
+    }
+}
+
+#[test]
+fn pbft_grows_and_shrinks_as_well() {
+    for seed in 0..10 {
+        grow_and_shrink::<Pbfts>(config(seed));
+    }
+}
+
+/// A replica that was away for three epochs, and one that never was there, come after.
+fn away<F: Family>(config: Config) {
+    let mut cluster = Cluster::<F>::of(config, Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    cluster.crash(3);
+    cluster.crash(7);
+    let steps = [members(0..4, 4..8), members(0..6, 6..8), members(1..8, 0..1)];
+    for (ends, weights) in steps.iter().enumerate() {
+        cluster.request(0, 60, 20);
+        // Six of seven are ready: the seventh is away.
+        let change = administrator.change(Epoch(ends as u64), weights, |id| ![3, 7].contains(&id));
+        let frame = administrator.submit(&mut cluster, &change);
+        assert!(cluster.run_until_answered(20 * SECOND), "epoch {ends}");
+        assert!(cluster.run_until(20 * SECOND, |cluster| reply(cluster, &frame).is_some()));
+        let said = reply(&cluster, &frame).expect("it was there");
+        assert_eq!(said.first(), Some(&0), "{}", String::from_utf8_lossy(&said));
+        run_to(&mut cluster, &[1, 2, 4, 5], ends as u64 + 1);
+    }
+    cluster.request(0, 60, 20);
+    assert!(cluster.run_until_answered(20 * SECOND));
+    cluster.boot(3);
+    cluster.boot(7);
+    run_to(&mut cluster, &[3, 7], 3);
+    cluster.request(1, 60, 20);
+    assert!(cluster.run_until_answered(20 * SECOND));
+    assert!(cluster.run_until(20 * SECOND, Cluster::is_level), "they do not catch up");
+}
+
+#[test]
+fn who_was_away_for_three_epochs_comes_through_all_of_them() {
+    for seed in 0..10 {
+        away::<HotStuffs>(config(seed));
+        away::<Pbfts>(config(seed));
+    }
+}
+
+#[test]
+fn who_finds_the_blocks_gone_takes_over_a_state_of_a_later_epoch() {
+    for seed in 0..10 {
+        let cut = |seed| Config {
+            snapshot_blocks: 8,
+            retire: true,
+            log_room_bytes: 8 << 10,
+            batch_commands: 4,
+            ..config(seed)
+        };
+        away::<HotStuffs>(cut(seed));
+    }
+}
+
+/// All replicas lose their power at any instant of a change.
+#[test]
+fn a_change_survives_that_all_are_killed_in_the_middle_of_it() {
+    for seed in 0..200_u64 {
+        let mut cluster = Cluster::<HotStuffs>::of(config(seed), Trace::default());
+        let mut administrator = Administrator::of(&mut cluster);
+        cluster.request(0, 40, 20);
+        cluster.run_for(3_000);
+        let change = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
+        administrator.submit(&mut cluster, &change);
+        cluster.request(1, 40, 20);
+        cluster.run_for(1_000 + 150 * seed);
+        (0..8).for_each(|slot| cluster.crash(slot));
+        (0..8).for_each(|slot| cluster.boot(slot));
+        submit_again(&mut cluster, &mut administrator, &change);
+        run_to(&mut cluster, &[0, 1, 2, 3, 4, 5, 6, 7], 1);
+        assert!(cluster.run_until_answered(20 * SECOND), "seed {seed}: commands are lost");
+        assert!(cluster.run_until(20 * SECOND, Cluster::is_level), "seed {seed}");
+    }
+}
+
+/// The same frame once more: what was not ordered before the crash is now.
+fn submit_again(
+    cluster: &mut Cluster<HotStuffs>,
+    administrator: &mut Administrator,
+    change: &SignedChange,
+) {
+    administrator.next = Sequence(administrator.next.0 - 1);
+    administrator.submit(cluster, change);
+}
+
+#[test]
+fn what_may_not_be_changed_is_refused_with_the_reason_and_nothing_halts() {
+    let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    let mut all = |weights: &Weights, bend: &dyn Fn(&mut SignedChange)| {
+        let mut change = administrator.change(Epoch(0), weights, |_| true);
+        bend(&mut change);
+        let frame = administrator.submit(&mut cluster, &change);
+        cluster.request(0, 3, 20);
+        assert!(cluster.run_until(20 * SECOND, |cluster| reply(cluster, &frame).is_some()));
+        assert!(cluster.run_until_answered(20 * SECOND));
+        String::from_utf8(reply(&cluster, &frame).expect("it was there")).expect("words")
+    };
+    let same = members(0..4, 0..0);
+    let refusals = [
+        (all(&same, &|_| {}), "changes nothing"),
+        (all(&members(0..3, 3..4), &|_| {}), "3 members would count"),
+        (all(&members(0..5, 0..0), &|_| {}), "replica 4 is new"),
+        (all(&members(0..4, 4..5), &|it| it.approvals.clear()), "0 administrators signed, 1 must"),
+        (all(&members(0..4, 4..5), &|it| it.ready.truncate(2)), "not ready: 2, 3"),
+    ];
+    for (said, expected) in refusals {
+        assert!(said.contains(expected), "{said:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn signatures_of_a_change_that_do_not_hold_are_never_ordered() {
+    let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    let mut change = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
+    // Two members are not ready, and somebody signs for them.
+    let forged = Key::of_client(9).sign(&change.change.readiness(&CHAIN));
+    change.ready[2].1 = forged;
+    change.ready[3].1 = forged;
+    administrator.submit(&mut cluster, &change);
+    cluster.run_for(SECOND);
+    assert_eq!(cluster.unsigned, 8);
+    assert_eq!(epoch(&cluster, 0), Epoch(0));
+}
+
+/// How a chain came through ten epochs, no two in a row with a member in common.
+fn ten_epochs() -> Vec<Handover<hotstuff::Types>> {
+    let mut cluster = Cluster::<HotStuffs>::of(config(3), Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    for ends in 0..10 {
+        // The other half learns.
+        let voters = if ends % 2 == 0 { 0..4 } else { 4..8 };
+        let weights = std::array::from_fn(|id| Some(u16::from(voters.contains(&id))));
+        let change = administrator.change(Epoch(ends), &weights, |_| true);
+        administrator.submit(&mut cluster, &change);
+        cluster.request(0, 5, 20);
+        run_to(&mut cluster, &[0, 1, 2, 3, 4, 5, 6, 7], ends + 1);
+        assert!(cluster.run_until_answered(20 * SECOND));
+    }
+    cluster.core(0).handovers().iter().map(|handover| (**handover).clone()).collect()
+}
+
+/// A client that knows genesis alone.
+fn client() -> Succession<Verifier> {
+    let settings = config(3).protocol();
+    let make = move |committee: &Committee| {
+        Verifier::new(settings.domain(committee.clone()), settings.rules.facts())
+    };
+    Succession::new(&keys::governed(4), Box::new(make))
+}
+
+/// Has a client follow handovers; says to which committee it came, or why not.
+fn follow(
+    client: &mut Succession<Verifier>,
+    handovers: &[Handover<hotstuff::Types>],
+) -> Result<Committee, String> {
+    for handover in handovers {
+        let claim = client.claim(handover.clone()).map_err(|reason| reason.to_string())?;
+        let verdicts = Mock.verify(claim.checks());
+        let verified = claim.settle(&verdicts).ok_or("a signature does not hold")?;
+        client.follow(&verified);
+    }
+    Ok(client.committee().clone())
+}
+
+/// The handover with another committee in it, and a certificate of the root that this makes,
+/// signed with the old committee's keys that were stolen.
+fn forged(
+    honest: &Handover<hotstuff::Types>,
+    epoch: &Committee,
+    stolen: usize,
+) -> Handover<hotstuff::Types> {
+    let thieves = (8..12).map(|id| Some(keys::member(id, 1))).collect();
+    let next = epoch.next(honest.next.opening(), thieves, keys::governance()).unwrap();
+    let state = StateSummary { members: next.digest(), ..honest.state };
+    let block = forge::changed(&honest.shown.block, |content| content.state_root = state.root());
+    let ballot = Ballot { block: block.id(), ..honest.shown.evidence.ballot() };
+    let domain = config(3).protocol().domain(epoch.clone());
+    let statement = domain.vote(ballot.view, ballot.phase, &ballot.block);
+    let keys = epoch.voters().take(stolen);
+    let signatures = keys.map(|id| (id, Key::of_replica(id.index()).sign(&statement))).collect();
+    let evidence = forge::qc(ballot, &Proof::List(signatures)).unwrap();
+    Handover { state, next, shown: Shown { block, evidence }, void: Vec::new() }
+}
+
+#[test]
+fn a_client_that_knows_genesis_comes_through_ten_epochs_and_is_not_deceived() {
+    let handovers = ten_epochs();
+    let last = follow(&mut client(), &handovers).expect("they follow from each other");
+    assert_eq!(last.epoch(), Epoch(10));
+    let bytes: usize = handovers.iter().map(|it| it.to_bytes().len()).sum();
+    assert!(bytes < 64 << 10, "the proof has {bytes} bytes");
+
+    // One is missing, or two changed places.
+    assert!(follow(&mut client(), &handovers[1..]).unwrap_err().contains("another epoch"));
+
+    let mut epochs = vec![keys::governed(4)];
+    epochs.extend(handovers.iter().map(|handover| handover.next.clone()));
+    for (at, (honest, epoch)) in handovers.iter().zip(&epochs).enumerate() {
+        let with = |stolen| [&handovers[..at], &[forged(honest, epoch, stolen)]].concat();
+        // f keys, even of each epoch, and one more.
+        for stolen in [epoch.faults(), epoch.faults() + 1] {
+            let refused = follow(&mut client(), &with(stolen)).unwrap_err();
+            assert!(refused.contains("fewer signers than a quorum"), "{refused}");
+        }
+        // q keys that were not erased deceive whoever knows no later epoch ...
+        let deceived = follow(&mut client(), &with(epoch.quorum())).expect("q keys are enough");
+        assert_ne!(deceived.digest(), honest.next.digest());
+        // ... and nobody who has pinned one.
+        let mut pinned = client().pin(honest.next.epoch(), honest.next.digest());
+        let refused = follow(&mut pinned, &with(epoch.quorum())).unwrap_err();
+        assert!(refused.contains("pinned"), "{refused}");
+    }
+}
+
+/// Members for a storm: at least four that count, each a member before; others learn or are none.
+fn drawn(rng: &mut Rng, before: &Committee) -> Weights {
+    loop {
+        let weights: Weights = std::array::from_fn(|id| {
+            let weight = before.member(ReplicaId(id as u16)).map(|member| member.weight);
+            match (weight, rng.below(10)) {
+                (None, 0..5) | (Some(_), 0) => None,
+                (None, _) | (Some(_), 1) => Some(0),
+                (Some(_), 2) => Some(2),
+                (Some(_), _) => Some(1),
+            }
+        });
+        if weights.iter().flatten().filter(|weight| **weight > 0).count() >= 4 {
+            return weights;
+        }
+    }
+}
+
+/// Changes, crashes, losses and delays, one after another. One replica at a time is down.
+fn storm<F: Family>(seed: u64, config: Config) {
+    let mut rng = Rng::new(seed);
+    let mut cluster = Cluster::<F>::of(config, Trace::default());
+    let mut administrator = Administrator::of(&mut cluster);
+    let mut down: Option<usize> = None;
+    for _ in 0..12 {
+        cluster.request(rng.below(2) as usize, 1 + rng.below(20), 20);
+        match (rng.below(5), down) {
+            (0, None) => {
+                let slot = rng.below(8) as usize;
+                cluster.crash(slot);
+                down = Some(slot);
+            }
+            (0 | 1, Some(slot)) => {
+                cluster.boot(slot);
+                down = None;
+            }
+            (1, None) => cluster.pause(rng.below(8) as usize, 200_000),
+            _ => {
+                let newest = newest(&cluster);
+                let weights = drawn(&mut rng, &newest);
+                let change = administrator.change(newest.epoch(), &weights, |id| down != Some(id));
+                administrator.submit(&mut cluster, &change);
+            }
+        }
+        cluster.run_for(rng.below(400_000));
+    }
+    if let Some(slot) = down {
+        cluster.boot(slot);
+    }
+    // Channels break when something is lost, and open again.
+    cluster.network.set_all(|link| link.loss_percent = 0);
+    for (one, two) in (0..8).flat_map(|one| (0..one).map(move |two| (one, two))) {
+        cluster.reconnect(one, two);
+    }
+    if !cluster.run_until_answered(120 * SECOND) {
+        panic!("seed {seed}: commands are lost: {}", standings(&cluster));
+    }
+    if !cluster.run_until(120 * SECOND, members_are_level) {
+        panic!("seed {seed}: not level: {}", standings(&cluster));
+    }
+}
+
+/// Whether all members of the newest epoch have executed all commands.
+fn members_are_level<F: Family>(cluster: &Cluster<F>) -> bool {
+    let newest = newest(cluster);
+    let all = cluster.oracles.commands.len();
+    newest.replicas().all(|id| {
+        let core = cluster.slots[id.index()].core.as_ref();
+        core.is_some_and(|core| core.execution().application().commands.len() == all)
+    })
+}
+
+/// The committee of the newest epoch.
+fn newest<F: Family>(cluster: &Cluster<F>) -> Committee {
+    let members = |core: &Core<F>| core.execution().members().committee().cloned();
+    cluster.correct().filter_map(members).max_by_key(Committee::epoch).expect("it is governed")
+}
+
+/// Where each replica stands.
+fn standings<F: Family>(cluster: &Cluster<F>) -> String {
+    let one = |slot: usize| match &cluster.slots[slot].core {
+        None => format!("r{slot} is down"),
+        Some(core) => {
+            let (execution, protocol) = (core.execution(), core.protocol().status());
+            format!(
+                "r{slot} {} sealed {} height {} committed {} view {} pending {} commands {} of {}",
+                epoch(cluster, slot),
+                execution.members().sealed().is_some(),
+                execution.height(),
+                protocol.committed,
+                protocol.view,
+                core.mempool().len(),
+                execution.application().commands.len(),
+                cluster.oracles.commands.len(),
+            )
+        }
+    };
+    let weights: Vec<usize> =
+        (0..8).map(|id| newest(cluster).weight(ReplicaId(id as u16))).collect();
+    let all: Vec<String> = (0..8).map(one).collect();
+    format!("weights {weights:?}\n{}", all.join("\n"))
+}
+
+/// The first storm and how many: `QUORATE_TEST_EPOCHS=1000+500` runs others.
+fn seeds() -> (u64, u64) {
+    let Ok(wanted) = std::env::var("QUORATE_TEST_EPOCHS") else { return (0, 40) };
+    let (first, count) = wanted.split_once('+').expect("FIRST+COUNT");
+    (first.parse().expect("a seed"), count.parse().expect("a number"))
+}
+
+#[test]
+fn changes_among_crashes_losses_and_delays_lose_nothing() {
+    let (first, count) = seeds();
+    for seed in first..first + count {
+        let mut config = config(seed);
+        config.link.delay = (500, 20_000);
+        config.link.loss_percent = 2;
+        if seed % 2 == 0 {
+            (config.snapshot_blocks, config.retire, config.log_room_bytes) = (8, true, 8 << 10);
+        }
+        storm::<HotStuffs>(seed, config.clone());
+        storm::<Pbfts>(seed, config);
+    }
+}
