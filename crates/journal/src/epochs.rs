@@ -1,5 +1,6 @@
-//! The file of the ends of epochs. The log forgets its beginning; how the members changed must never
-//! be forgotten, for whoever was away believes a committee because the one before it named it.
+//! The file of the ends of epochs. The log forgets its beginning; how the members changed must
+//! never be forgotten, for whoever was away believes a committee because the one before it named
+//! it.
 
 use std::io;
 use std::sync::Arc;

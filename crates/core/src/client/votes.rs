@@ -1,6 +1,6 @@
-//! When an outcome is believed: f + 1 replicas say exactly the same, so a correct one does. Or n - f
-//! replicas say, tentatively, that it is so in one view: then they prepared it, and it is committed
-//! (Castro and Liskov, *Practical Byzantine Fault Tolerance*, OSDI 1999, section 5.1.2).
+//! When an outcome is believed: f + 1 replicas say exactly the same, so a correct one does. Or n -
+//! f replicas say, tentatively, that it is so in one view: then they prepared it, and it is
+//! committed (Castro and Liskov, *Practical Byzantine Fault Tolerance*, OSDI 1999, section 5.1.2).
 
 use std::collections::BTreeSet;
 

@@ -78,8 +78,8 @@ pub enum Response {
         signature: Signature,
     },
     /// What becomes of a frame if the block that holds it is committed: its sender has prepared the
-    /// block, and executed it on the state of committed blocks. Believed when n - f replicas say the
-    /// same of one view: then the block is committed.
+    /// block, and executed it on the state of committed blocks. Believed when n - f replicas say
+    /// the same of one view: then the block is committed.
     Tentative {
         /// The view in which the block is prepared.
         view: View,

@@ -95,9 +95,9 @@ pub trait StateMachine: Send {
         None
     }
 
-    /// Marks the state as it is now, so that [`undo`](Self::undo) comes back to it. Says whether the
-    /// application can do that; one that cannot is never executed tentatively. Cheap: no copy of
-    /// the state. Asked between blocks, the [root](Self::root) being computed.
+    /// Marks the state as it is now, so that [`undo`](Self::undo) comes back to it. Says whether
+    /// the application can do that; one that cannot is never executed tentatively. Cheap: no copy
+    /// of the state. Asked between blocks, the [root](Self::root) being computed.
     ///
     /// One block at most is applied behind a mark. Until the mark is [kept](Self::keep) or
     /// [undone](Self::undo), [`query`](Self::query), [`reader`](Self::reader),

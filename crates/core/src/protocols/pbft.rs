@@ -54,8 +54,8 @@
 //! - **The view timer** is reset by commits alone. It waits at least four times as long as blocks
 //!   took in the views before, and so does not fire because the network is slow; the view's own
 //!   primary cannot make it longer.
-//! - **A minimum rate**: a primary that orders just inside that time is given up for its rate, which
-//!   is measured by what the group takes for a block (`pbft/rate.rs`).
+//! - **A minimum rate**: a primary that orders just inside that time is given up for its rate,
+//!   which is measured by what the group takes for a block (`pbft/rate.rs`).
 //! - **Q is bounded**: a replica remembers four pre-prepared blocks of a height. It lets an earlier
 //!   one go with a proof that this was not committed (`pbft/forgetting.rs`).
 //! - **Mercy**: a replica that gave up alone can vote in no view that the others are in. They leave

@@ -1,5 +1,5 @@
-//! Where a replica stands between epochs: how those before ended, whether this one is sealed, and who
-//! is further. What follows from it is in [`succession`](super::succession).
+//! Where a replica stands between epochs: how those before ended, whether this one is sealed, and
+//! who is further. What follows from it is in [`succession`](super::succession).
 
 use std::collections::BTreeMap;
 

@@ -109,8 +109,8 @@ impl<T: Types> Payload<T> {
         frames
     }
 
-    /// The oldest frames that wait and are in no block here, as far as they come to so many commands
-    /// and bytes; at least one, if there is any.
+    /// The oldest frames that wait and are in no block here, as far as they come to so many
+    /// commands and bytes; at least one, if there is any.
     pub fn unordered(&self, most_commands: usize, most_bytes: usize) -> Vec<SharedFrame> {
         let in_blocks: BTreeSet<FrameId> = self.bodies.values().flatten().map(|f| f.id()).collect();
         self.mempool.batch(&|id| in_blocks.contains(id), most_commands, most_bytes)

@@ -1,9 +1,9 @@
 //! Taking over a state of a later epoch.
 //!
 //! A replica that was away for long, or is new, finds that the blocks it lacks are gone everywhere,
-//! and is offered a snapshot of an epoch whose committee it does not know. It asks for the handovers
-//! between, one by one, and believes each because the committee before it signed it. Then it can
-//! check the offer as any other. The epochs between are never run here.
+//! and is offered a snapshot of an epoch whose committee it does not know. It asks for the
+//! handovers between, one by one, and believes each because the committee before it signed it. Then
+//! it can check the offer as any other. The epochs between are never run here.
 
 use super::message::PeerMessage;
 use super::pending::Pending;

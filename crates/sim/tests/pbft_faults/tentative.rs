@@ -86,8 +86,8 @@ fn prepare_at(cluster: &mut Cluster<Pbfts>, at: &'static [usize]) {
     cluster.run_for(2_000);
 }
 
-/// r1 alone prepares a block and executes it. The others begin a view without it, with another block
-/// at its height.
+/// r1 alone prepares a block and executes it. The others begin a view without it, with another
+/// block at its height.
 #[test]
 fn what_is_not_committed_is_undone() {
     for authentication in BOTH {

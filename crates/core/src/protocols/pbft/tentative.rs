@@ -7,8 +7,8 @@
 //!
 //! # Why the client may believe n - f equal answers of one view
 //! A correct replica that answers has prepared the block in that view, and written that down before
-//! it answered; it has committed all blocks below. n - f replicas of which f lie say no less by that
-//! than n - f COMMITs do. So the block is committed, every later view begins with it, and its
+//! it answered; it has committed all blocks below. n - f replicas of which f lie say no less by
+//! that than n - f COMMITs do. So the block is committed, every later view begins with it, and its
 //! outcome is the one that was told. Answers of different views prove nothing: the block may have
 //! been prepared by few in each, and another one chosen in between.
 //!
