@@ -12,7 +12,7 @@ use quorate_core::ledger::state_machine::StateMachine;
 use support::ops::{Op, encode_op, op};
 use support::{apply_raw, chunks, encoded};
 
-/// What is told of a state: its snapshot, and answers to questions about some keys.
+/// The outside of a state: its snapshot, and its answers to questions about some keys.
 fn told(app: &dyn StateMachine) -> Vec<bytes::Bytes> {
     let mut told = chunks(&*app.snapshot());
     for number in 0..8 {

@@ -10,11 +10,14 @@ use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
-use quorate_core::protocols::hotstuff::certificate::Proof;
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::{Proof, Qc};
 use quorate_core::protocols::hotstuff::rules::TwoChain;
 use quorate_core::protocols::hotstuff::verifier::Verifier;
-use quorate_core::protocols::hotstuff::{self};
-use quorate_core::protocols::protocol::{Ballot, Handover, Protocol as _, Shown};
+use quorate_core::protocols::hotstuff::{self, Message};
+use quorate_core::protocols::protocol::{Ballot, Handover, Malformed, Protocol as _, Shown};
+use quorate_core::replica::Refused;
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
 use quorate_sim::family::{Family, HotStuffs, Pbfts};
 use quorate_sim::keys::{self, CHAIN, Key, Mock};
@@ -319,6 +322,27 @@ fn signatures_of_a_change_that_do_not_hold_are_never_ordered() {
     cluster.run_for(SECOND);
     assert_eq!(cluster.unsigned, 8);
     assert_eq!(epoch(&cluster, 0), Epoch(0));
+}
+
+/// Where members are fixed, nobody can make a replica believe that it is behind.
+#[test]
+fn a_liar_that_speaks_of_later_epochs_is_refused_where_members_are_fixed() {
+    let mut cluster = Cluster::<HotStuffs>::of(Config::default(), Trace::default());
+    cluster.request(0, 3, 20);
+    assert!(cluster.run_until_answered(20 * SECOND));
+    cluster.run_for(SECOND);
+    let high_qc = Qc::genesis(Block::genesis(CHAIN, Epoch(0)).id());
+    let word = Message::Advance { high_qc, high_tc: None, decided: None, is_answer: false };
+    let later = PeerMessage::Protocol { epoch: Epoch(7), message: word, frames: Vec::new() };
+    for message in [later, PeerMessage::AskHandover(Epoch(0))] {
+        cluster.inject(3, 0, &message);
+    }
+    let sent = cluster.slots[0].sent;
+    cluster.run_for(10 * SECOND);
+    let refused = Refused::Malformed(Malformed::WrongEpoch);
+    assert_eq!(cluster.refused.get(&refused), Some(&2));
+    assert_eq!(cluster.slots[0].sent, sent);
+    assert!(!cluster.has_timer(), "it asks for what is not there");
 }
 
 /// How a chain came through ten epochs, no two in a row with a member in common.

@@ -31,26 +31,18 @@ fn assert_equal(cluster: &Cluster) {
 
 #[test]
 fn a_primary_that_dies_under_load_is_replaced_and_comes_back() {
-    let mut cluster = start();
-    let writers = Writers::start(&cluster, 4, SHAPE);
-    writers.wait_for(300);
-    // The primaries of the first views, one after the other.
-    for primary in [0, 1] {
-        cluster.kill(primary);
-        writers.wait_for(100);
-        cluster.start_replica(primary, &[]);
-        writers.wait_for(100);
-    }
-    let written = writers.finish(&cluster);
-    assert_equal(&cluster);
-    assert_written(&cluster, SHAPE, &written);
+    primaries_die(start());
 }
 
 /// The same where replicas answer before a block is committed.
 #[test]
 fn tentative_answers_outlive_a_primary_that_dies_under_load() {
     let init = ["--protocol", "pbft", "--tentative", "--authentication", "macs"];
-    let mut cluster = Cluster::start(&init, &["view_timeout.base=300ms"]);
+    primaries_die(Cluster::start(&init, &["view_timeout.base=300ms"]));
+}
+
+/// The primaries of the first views die under load, one after the other, and come back.
+fn primaries_die(mut cluster: Cluster) {
     let writers = Writers::start(&cluster, 4, SHAPE);
     writers.wait_for(300);
     for primary in [0, 1] {

@@ -27,7 +27,7 @@ pub enum NotFollowed {
     Malformed {
         /// The epoch that the client has come to.
         epoch: Epoch,
-        /// What is wrong.
+        /// The defect.
         reason: Malformed,
     },
     /// The client knows another committee of that epoch.

@@ -29,7 +29,7 @@ pub(super) struct Votes {
     same: Vec<ReplicaId>,
     /// Who says something else.
     others: Vec<(ReplicaId, Digest)>,
-    /// Who says what tentatively, and of which view.
+    /// Tentative outcomes: the replica, the view, and the digest of the outcome.
     tentative: Vec<(ReplicaId, View, Digest)>,
 }
 
@@ -124,8 +124,8 @@ mod tests {
         Outcome::Executed { session, first, count: 1, replies: vec![1, 0, 0, 0, reply].into() }
     }
 
-    /// Who says which reply, of which view; 0: of what is committed. How many votes it takes until
-    /// one is believed.
+    /// Takes in votes: a replica, its reply, and a view (0 for a committed outcome). Returns the
+    /// number of votes after which an outcome is believed, and that outcome.
     fn believed_after(said: &[(u16, u8, u64)], needed: Needed) -> Option<(usize, Outcome)> {
         let mut votes = Votes::default();
         said.iter().enumerate().find_map(|(at, (from, reply, view))| {

@@ -43,7 +43,7 @@ pub struct Change {
     pub ends: Epoch,
     /// The next members, by id; `None`: vacant.
     pub members: Vec<Option<Member>>,
-    /// Who may change them.
+    /// The administrators of the next epoch.
     pub governance: Governance,
 }
 

@@ -196,19 +196,27 @@ impl Frame {
         Signature::from(bytes)
     }
 
-    /// This frame, resting on its client's signature, and on those of the change of members that it
-    /// may be.
+    /// This frame, resting on its client's signature. Where members may change, it must be claimed
+    /// [with its change](Self::claim_with_change).
     #[must_use]
     pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let mut checks = vec![Check::Client {
+        let check = Check::Client {
             key: self.key,
             statement: Statement::frame(chain, &self.id),
             signature: self.signature(),
-        }];
-        if let Some(Ok(change)) = self.change() {
-            checks.extend(change.checks(chain));
-        }
-        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), checks))
+        };
+        Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
+    }
+
+    /// The same, resting as well on the signatures of the change of members that it may be. These
+    /// can be hundreds: where members are fixed, no stranger may have them verified.
+    #[must_use]
+    pub fn claim_with_change(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
+        let change = self.change().and_then(Result::ok);
+        let claim = self.claim(chain);
+        let Some(change) = change else { return claim };
+        let checks = claim.checks().iter().cloned().chain(change.checks(chain)).collect();
+        Claim::new(claim.unverified().clone(), checks)
     }
 
     /// Whether this frame is a change of members. It may still be refused.

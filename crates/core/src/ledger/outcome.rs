@@ -118,7 +118,7 @@ impl Outcome {
         Statement::new(&chain, epoch, 0, Kind::Outcome, View(0), 0, &content)
     }
 
-    /// The same of a tentative outcome, of a block that is prepared in `view`.
+    /// The statement of a tentative outcome: its block is prepared in `view`, and not committed.
     #[must_use]
     pub fn tentative_statement(
         &self,

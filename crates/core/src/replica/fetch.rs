@@ -166,10 +166,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             .all(|pair| pair[1].parent() == pair[0].id());
         let height = offer.block.height();
         let Some(verifier) = self.verifier_of(offer.epoch) else {
-            if asked && offer.epoch > self.membership.latest().epoch() {
-                self.ask_up_to(from, offer.epoch, fx);
+            if !asked || !self.is_governed() {
+                return self.refuse_epoch(from, fx);
             }
-            return;
+            return self.ask_up_to(from, offer.epoch, fx);
         };
         let above_genesis = height.0.saturating_sub(verifier.committee().opening().height.0);
         let fits = offer.shown.block.height() >= height

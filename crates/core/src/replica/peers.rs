@@ -29,6 +29,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         let current = self.membership.latest().epoch();
         match message {
+            PeerMessage::Protocol { epoch, .. } if epoch != current && !self.is_governed() => {
+                return self.refuse_epoch(from, fx);
+            }
+            PeerMessage::AskHandover(_) | PeerMessage::Handover(_) if !self.is_governed() => {
+                return self.refuse_epoch(from, fx);
+            }
             PeerMessage::Protocol { epoch, .. } if epoch != current => {
                 return self.on_other_epoch(now, from, epoch, fx);
             }

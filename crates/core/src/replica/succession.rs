@@ -37,14 +37,14 @@ use std::sync::Arc;
 use super::arrivals::Arrivals;
 use super::catch_up::CatchUp;
 use super::message::PeerMessage;
-use super::{Action, Fx, Halt, Record, Replica};
+use super::{Action, Fx, Halt, Record, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 use crate::base::types::{Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, Ancestry, BlockOf, FullBlockOf, Handover, MAX_VOID_BLOCKS, Missing, Protocol, Recovered,
-    SharedHandover, Shown,
+    self, Ancestry, BlockOf, FullBlockOf, Handover, MAX_VOID_BLOCKS, Malformed, Missing, Protocol,
+    Recovered, SharedHandover, Shown,
 };
 
 /// Above this bit, the number of a question says which epoch's protocol asked it.
@@ -197,6 +197,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.note_ahead(now, from, epoch);
     }
 
+    /// A peer speaks of epochs where members are fixed, so that there is one.
+    pub(super) fn refuse_epoch(&self, from: ReplicaId, fx: &mut Fx<P::Types>) {
+        let reason = Refused::Malformed(Malformed::WrongEpoch);
+        fx.output(Action::Refused { from, reason });
+    }
+
     /// A peer is in a later epoch. It need not be a member of this one.
     fn note_ahead(&mut self, now: Time, peer: ReplicaId, epoch: Epoch) {
         if peer.index() < MAX_REPLICAS {
@@ -272,12 +278,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         sealed == Some(&handover.next) && *self.execution.summary() == handover.state
     }
 
-    /// What is missing, and who has it: of a sealed epoch those who are in a later one.
+    /// What is missing, and who has it: besides those that the protocol names, and who may be gone,
+    /// the peers that say they are in a later epoch.
     pub(super) fn missing(&self) -> Option<Missing> {
-        let missing = self.protocol.missing()?;
-        if self.epochs.ahead.is_empty() {
-            return Some(missing);
+        let mut missing = self.protocol.missing()?;
+        let further = self.epochs.ahead.keys().copied();
+        if !self.epochs.ahead.is_empty() && missing.holders.is_empty() {
+            missing.holders.extend(self.membership.latest().replicas());
         }
-        Some(Missing { holders: self.epochs.ahead.keys().copied().collect(), ..missing })
+        let named = missing.holders.len();
+        for peer in further {
+            if !missing.holders[..named].contains(&peer) {
+                missing.holders.push(peer);
+            }
+        }
+        Some(missing)
     }
 }

@@ -150,11 +150,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// The frames among `frames` that are not here, as claims; those that are need no check.
     pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
-        let chain = self.membership.latest().chain();
+        let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
+        let claim = |frame: SharedFrame| match is_governed {
+            true => frame.claim_with_change(&chain),
+            false => frame.claim(&chain),
+        };
         frames
             .into_iter()
             .filter(|frame| !self.payload.mempool.contains(&frame.id()))
-            .map(|frame| frame.claim(&chain))
+            .map(claim)
             .collect()
     }
 

@@ -60,7 +60,7 @@ pub enum CommitteeError {
 
 impl Committee {
     /// The most that the weights may come to.
-    pub const MAX_WEIGHT: usize = 4096;
+    pub const MAX_WEIGHT: usize = 1024;
 
     /// The first committee of a chain that nobody may change; `keys[i]` belongs to replica i, and
     /// all weigh the same.
@@ -138,7 +138,7 @@ impl Committee {
         self.opening
     }
 
-    /// Who may change the members.
+    /// The administrators.
     #[must_use]
     pub fn governance(&self) -> &Governance {
         &self.governance

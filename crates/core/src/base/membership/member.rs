@@ -103,8 +103,8 @@ impl Decode for Member {
     }
 }
 
-/// Who may change the members: so many of these administrators must sign a change. Where there are
-/// none, nobody may.
+/// The administrators of a committee. Some number of them must sign a change of its members. A
+/// committee without administrators never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Governance {
     /// The administrators' keys.
