@@ -210,14 +210,16 @@ impl Shared {
         }
         if self.tell(id, Event::Opened).await {
             tokio::select! {
-                _ = link.letting_go().run(&self.inbound, &self.wake, |frame| {
-                    (id, Event::Frame(frame))
-                }) => {}
-                () = settled.lost() => count(&self.counters.closed),
+                // Who must end is counted as such, even if the queue has overflowed since.
+                biased;
                 _ = holds_too_much => {
                     count(&self.counters.held_too_much);
                     count(&self.counters.closed);
                 }
+                () = settled.lost() => count(&self.counters.closed),
+                _ = link.letting_go().run(&self.inbound, &self.wake, |frame| {
+                    (id, Event::Frame(frame))
+                }) => {}
             }
         }
         outbox.fail();
