@@ -100,6 +100,9 @@ pub struct Cluster<F: Family = HotStuffs> {
     pub faults: Faults,
     /// How many things have happened: messages, timers, verdicts, answers.
     pub steps: u64,
+    /// Those of them at which what arrived had to wait, for a process that is stopped or for its
+    /// disk: it arrives once more.
+    pub waits: u64,
     /// Of all that happened: the same seed gives the same.
     pub hash: u64,
     /// What happened, in words, if that is wanted.
@@ -180,6 +183,7 @@ impl<F: Family> Cluster<F> {
             desk: Desk::default(),
             faults: Faults::default(),
             steps: 0,
+            waits: 0,
             hash: config.seed,
             trace,
             proposed: Vec::new(),

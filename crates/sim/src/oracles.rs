@@ -12,8 +12,10 @@ use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::pbft;
+use quorate_core::protocols::pbft::words::NewView;
 use quorate_core::{Digest, Epoch, Height, Time};
 
+use super::config::Config;
 use super::family::{Epochs, Said};
 use super::strict::Strict;
 
@@ -158,6 +160,22 @@ impl Oracles {
         let end = openings.iter().nth(epoch.0 as usize).copied().unwrap_or(u64::MAX);
         let decided = |height: u64| chain.get(&height).filter(|_| height < end).copied();
         said.entry(epoch).or_default().sends(replica, message, decided);
+    }
+
+    /// A correct replica of PBFT is shown a new view by a liar, of the cluster's first epoch.
+    pub fn new_view_of_pbft(
+        &mut self,
+        config: &Config,
+        epoch: Epoch,
+        new_view: &NewView,
+        is_faulty: impl Fn(usize) -> bool,
+    ) {
+        let committee = config.committee();
+        if committee.epoch() == epoch {
+            let genesis = pbft::origin(&committee, config.pbft.window).genesis.id();
+            let said = self.said.entry(epoch).or_default();
+            said.shows((&committee, genesis), new_view, is_faulty);
+        }
     }
 
     /// A correct replica lost its data.

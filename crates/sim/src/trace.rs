@@ -118,7 +118,8 @@ impl Trace {
             return;
         }
         let count = self.by_number.entry(number).or_default();
-        let name = format!("b{number}{}", "'".repeat(*count));
+        let which = if *count < 4 { "'".repeat(*count) } else { format!("'{count}") };
+        let name = format!("b{number}{which}");
         *count += 1;
         self.names.insert(id, name);
     }

@@ -37,6 +37,7 @@ impl<F: Family> Cluster<F> {
             && self.slots[slot].paused_until > self.now
         {
             // It waits at the door of a process that was stopped.
+            self.waits += 1;
             self.events.push(self.slots[slot].paused_until, event);
             return;
         }

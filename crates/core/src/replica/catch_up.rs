@@ -3,7 +3,10 @@
 //!
 //! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
 //! nothing new, is followed by the one that was asked longest ago, and late answers are still
-//! taken. Who must have the block may change while it is being asked for. What arrives is used
+//! taken. Who was asked in vain is asked last for the next block, too: else, with many replicas that
+//! lack a block or do not answer, a short view could end before the turn of one that has it, and so
+//! could each view after it. Who must have the block may change while it is being asked for. What
+//! arrives is used
 //! only where a certificate vouches for it: a block because its child's justify certifies it (or
 //! because it is the very block asked for), a snapshot because a certified block carries its root.
 //! Each of its chunks is [taken over](Restoring) when it comes, and a chunk that is not of that
@@ -40,6 +43,8 @@ pub const BUDGET_BYTES: u32 = 4 << 20;
 #[derive(Debug)]
 pub struct CatchUp<T: Types, S> {
     want: Option<Want>,
+    /// Those who were asked in vain and gave nothing new since, the last one last.
+    in_vain: Vec<ReplicaId>,
     transfer: Option<Transfer<T, S>>,
     /// A snapshot of more bytes is not taken over.
     max_snapshot_bytes: u64,
@@ -102,11 +107,21 @@ pub enum Chunked<T: Types, S> {
     Complete(Box<Offer<T>>, Box<Restoring<S>>),
 }
 
+/// The first of the holders that was not asked in vain, or the one that was so longest ago.
+fn first_of(holders: &[ReplicaId], in_vain: &[ReplicaId]) -> Option<ReplicaId> {
+    let place = |holder: &&ReplicaId| in_vain.iter().position(|peer| peer == *holder);
+    holders.iter().min_by_key(place).copied()
+}
+
 impl Want {
-    fn next_peer(&mut self) {
-        let asked = |holder: &&ReplicaId| self.tried.iter().position(|peer| peer == *holder);
+    /// It is the turn of the holder that was asked longest ago, or was in vain longest ago.
+    fn next_peer(&mut self, in_vain: &[ReplicaId]) {
+        let asked = |holder: &&ReplicaId| {
+            let place = |peers: &[ReplicaId]| peers.iter().position(|peer| peer == *holder);
+            (place(&self.tried), place(in_vain))
+        };
         let next = self.holders.iter().min_by_key(asked).copied();
-        self.turn = mutant!("fetch-one-peer", self.turn, next);
+        self.turn = mutant!("fetch-one-peer", self.turn.or(next), next);
     }
 
     /// The peer whose turn it is, which is asked now.
@@ -122,7 +137,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// Nothing is wanted yet.
     #[must_use]
     pub fn new(max_snapshot_bytes: u64) -> Self {
-        Self { want: None, transfer: None, max_snapshot_bytes }
+        Self { want: None, in_vain: Vec::new(), transfer: None, max_snapshot_bytes }
     }
 
     /// Says which block is wanted by now, if any is. A later one replaces an earlier one; what was
@@ -130,14 +145,13 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// not known, all replicas are.
     pub fn want(&mut self, missing: Option<&Missing>, me: ReplicaId, committee: &Committee) {
         let Some(missing) = missing else {
-            return *self = Self::new(self.max_snapshot_bytes);
+            return (self.want, self.transfer) = (None, None);
         };
         let mut holders = missing.holders.clone();
         if holders.is_empty() {
             holders.extend(committee.replicas());
         }
         holders.retain(|holder| *holder != me);
-        let first = holders.first().copied();
         match &mut self.want {
             Some(want) => {
                 let is_other = std::mem::replace(&mut want.tip, missing.block) != missing.block;
@@ -146,17 +160,17 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
                     return;
                 }
                 if is_other {
-                    want.turn = first;
+                    want.turn = first_of(&want.holders, &self.in_vain);
                 } else if want.turn.is_none_or(|peer| !want.holders.contains(&peer)) {
-                    want.next_peer();
+                    want.next_peer(&self.in_vain);
                 }
             }
             None => {
                 self.want = Some(Want {
                     tip: missing.block,
                     asked: None,
+                    turn: first_of(&holders, &self.in_vain),
                     holders,
-                    turn: first,
                     tried: Vec::new(),
                     fruitless: 0,
                     reached: Height(0),
@@ -165,6 +179,17 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
                 });
             }
         }
+    }
+
+    /// A peer gave something new.
+    pub fn gave(&mut self, peer: ReplicaId) {
+        self.in_vain.retain(|other| *other != peer);
+    }
+
+    /// A peer was asked in vain.
+    fn was_in_vain(&mut self, peer: ReplicaId) {
+        self.in_vain.retain(|other| *other != peer);
+        self.in_vain.push(peer);
     }
 
     /// A channel to `peer` opens: if it may have what is wanted, and others were waited for in
@@ -213,9 +238,10 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
         (want.reached, want.fruitless) = (Height(0), want.fruitless + 1);
         if want.fruitless < want.holders.len() {
-            want.next_peer();
+            want.next_peer(&self.in_vain);
             want.deadline = None;
         }
+        self.was_in_vain(peer);
     }
 
     /// More is known now by which an answer can be believed: the peer whose turn it is, is asked
@@ -247,13 +273,18 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         match want.deadline {
             Some(deadline) if now < deadline => return None,
             Some(_) => {
-                want.next_peer();
+                let before = want.turn;
+                want.next_peer(&self.in_vain);
                 // What was reached may be on another fork than the tip.
                 want.reached = Height(0);
                 want.patience = (want.patience * 2).min(MAX_PATIENCE);
+                if let Some(before) = before {
+                    self.was_in_vain(before);
+                }
             }
             None => {}
         }
+        let want = self.want.as_mut()?;
         want.deadline = Some(now.after(want.patience));
         want.asked = Some(want.tip);
         let to = want.ask()?;

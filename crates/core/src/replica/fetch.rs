@@ -130,17 +130,21 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         blocks: Vec<VerifiedBlock<P::Types>>,
         fx: &mut Fx<P::Types>,
     ) {
-        let mut reached = None;
+        let (mut reached, mut is_new) = (None, false);
         for (block, frames) in blocks {
             let (id, height) = (block.id(), block.height());
-            if !self.protocol.knows(&id) {
+            let is_known = self.protocol.knows(&id);
+            if !is_known {
                 self.hold(&block, frames);
                 self.consult(now, protocol::Input::Fetched { from, block }, fx);
                 self.let_go(&id);
             }
             if self.protocol.knows(&id) {
-                reached = Some(height);
+                (reached, is_new) = (Some(height), is_new || !is_known);
             }
+        }
+        if is_new {
+            self.catch_up.gave(from);
         }
         if self.catch_up.awaits(from) {
             self.catch_up.answered(from, reached);
@@ -239,6 +243,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         match restoring.finish() {
             Ok(execution) if execution.block_id() == offer.block.id() => {
+                self.catch_up.gave(from);
                 self.catch_up.answered(from, Some(offer.block.height()));
                 if offer.epoch > self.membership.latest().epoch() {
                     self.skip_to(now, offer.epoch, fx);

@@ -10,6 +10,7 @@ use quorate_core::protocols::pbft::{
     self, Authentication, Domain, Message, Patience, Pbft, Settings,
 };
 use quorate_core::protocols::protocol::Origin;
+use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Duration, Epoch, Height, ReplicaId, Time, View};
 
 use super::{Family, Make};
@@ -126,7 +127,16 @@ impl Family for Pbfts {
         oracles.sends_of_pbft(replica, epoch, message);
     }
 
-    fn overhear(cluster: &mut Cluster<Self>, to: usize, _: usize, message: &Peer<Self>) {
+    fn overhear(cluster: &mut Cluster<Self>, to: usize, from: usize, message: &Peer<Self>) {
+        if let PeerMessage::Protocol { epoch, message: Message::NewView { new_view, .. }, .. } =
+            message
+            && cluster.slots[from].faulty
+            && !cluster.slots[to].faulty
+        {
+            let Cluster { slots, oracles, config, .. } = cluster;
+            let is_faulty = |id: usize| slots.iter().any(|slot| slot.id == id && slot.faulty);
+            oracles.new_view_of_pbft(config, *epoch, new_view, is_faulty);
+        }
         cluster.overhear(to, message);
     }
 

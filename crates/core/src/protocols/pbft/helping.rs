@@ -46,9 +46,10 @@ impl Pbft {
         fx: &mut Fx,
     ) {
         if theirs.is_changing {
-            // What began a view is forgotten with a restart: then nobody can be let in.
+            // What began a view is forgotten with a restart: then nobody can be let in, whether it
+            // waits for this view or for an earlier one.
             let is_shown = self.changes.began(self.view).is_some();
-            let view = match theirs.view == self.view && !is_shown {
+            let view = match theirs.view <= self.view && !is_shown {
                 true => self.view.next(),
                 false => theirs.view,
             };

@@ -1,27 +1,32 @@
 //! What correct replicas of PBFT may say: judged from their messages alone, across their crashes,
-//! by code that shares no predicate with production.
+//! by code that shares the choice of a new view with production, and no other predicate.
 //!
 //! - In one view and at one height a replica prepares one block (a pre-prepare is the primary's
 //!   prepare), and commits that one.
 //! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what
 //!   it committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and
 //!   Proactive Recovery*, section 4.5.1). So it is whether the prepare was said before the view
-//!   change or after. It is excused by a later view that began without the block, as far as a
-//!   correct replica shows that, and in who has more to remember of Q than a set has room for.
+//!   change or after. It is excused by a later view that began without the block, if a correct
+//!   replica shows that, or if a liar shows what does follow from view changes that were said; and
+//!   in who has more to remember of Q than a set has room for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Height;
+use quorate_core::base::membership::Committee;
 use quorate_core::ledger::block::BlockId;
 use quorate_core::protocols::pbft::Message;
-use quorate_core::protocols::pbft::words::{Entry, MAX_PRE_PREPARED, Phase, ViewChange, Vote};
+use quorate_core::protocols::pbft::choice::Chosen;
+use quorate_core::protocols::pbft::words::{
+    Entry, MAX_PRE_PREPARED, NewView, Phase, SignedChange, ViewChange, Vote,
+};
 
 /// What all correct replicas have said.
 #[derive(Debug, Default)]
 pub struct Said {
     replicas: BTreeMap<usize, Words>,
-    /// What correct replicas showed that views began with.
-    shown: Vec<(u64, Vec<BlockId>)>,
+    /// What views began with, as was shown.
+    shown: BTreeSet<(u64, Vec<BlockId>)>,
 }
 
 /// What one has said, by height and view.
@@ -31,6 +36,8 @@ struct Words {
     committed: BTreeMap<(u64, u64), BlockId>,
     /// Its last view change.
     change: Option<ViewChange>,
+    /// All of them, by view.
+    changes: BTreeMap<u64, Vec<ViewChange>>,
     /// It lost its data: what it said in views below this one it need not remember.
     remembers_from: u64,
 }
@@ -55,10 +62,7 @@ impl Said {
         };
         match message {
             Message::NewView { new_view, .. } => {
-                let began = (new_view.view.0, new_view.chosen.clone());
-                if !shown.contains(&began) {
-                    shown.push(began);
-                }
+                shown.insert((new_view.view.0, new_view.chosen.clone()));
             }
             Message::PrePrepare { block, .. } => {
                 words.prepares(replica, (block.height.0, block.view.0), block.id());
@@ -72,6 +76,29 @@ impl Said {
             }
             Message::ViewChange(signed) => words.changes(replica, &signed.change, excused),
             _ => {}
+        }
+    }
+
+    /// A correct replica is shown a new view by a liar, which may be as genuine as any other.
+    pub fn shows(
+        &mut self,
+        (committee, genesis): (&Committee, BlockId),
+        new_view: &NewView,
+        is_faulty: impl Fn(usize) -> bool,
+    ) {
+        let NewView { view, changes, chosen } = new_view;
+        let was_said = |signed: &SignedChange| {
+            let words = self.replicas.get(&signed.from.index());
+            let said = words.and_then(|words| words.changes.get(&view.0));
+            is_faulty(signed.from.index())
+                || said.is_some_and(|changes| changes.contains(&signed.change))
+        };
+        let senders: BTreeSet<_> = changes.iter().map(|signed| signed.from).collect();
+        let follows = Chosen::from(committee, genesis, changes).is_some_and(|follows| {
+            follows.blocks.iter().map(|entry| entry.block).eq(chosen.iter().copied())
+        });
+        if senders.len() == changes.len() && changes.iter().all(was_said) && follows {
+            self.shown.insert((view.0, chosen.clone()));
         }
     }
 
@@ -144,6 +171,10 @@ impl Words {
             );
         }
         self.change = Some(change.clone());
+        let said = self.changes.entry(change.view.0).or_default();
+        if !said.contains(change) {
+            said.push(change.clone());
+        }
         // Below its checkpoint nothing is asked for any more.
         let low = stable(change).0;
         self.prepared = self.prepared.split_off(&(low + 1, 0));
