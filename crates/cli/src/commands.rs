@@ -7,6 +7,7 @@ pub mod completions;
 pub mod config;
 #[cfg(feature = "laboratory")]
 pub mod demo;
+pub mod deploy;
 #[cfg(feature = "laboratory")]
 pub mod experiment;
 pub mod gateway;

@@ -56,6 +56,9 @@ enum Command {
     Bridge(commands::bridge::Arguments),
     /// Write the crate of a service of your own.
     New(commands::new::Arguments),
+    /// Clusters on many hosts, over ssh: bring one up, watch it, restart it, take it down.
+    #[command(subcommand)]
+    Deploy(commands::deploy::Command),
     /// Put load on a cluster, and report.
     Load(commands::load::Arguments),
     /// Ask running replicas how they are.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),
         Command::Bridge(arguments) => commands::bridge::run(&arguments, cli.output),
         Command::New(arguments) => commands::new::run(&arguments, cli.output),
+        Command::Deploy(command) => commands::deploy::run(&command, cli.output),
         Command::Load(arguments) => commands::load::run(&arguments, cli.output),
         Command::Keygen(arguments) => commands::keygen::run(&arguments, cli.output),
         Command::Config(command) => commands::config::run(&command, cli.output),

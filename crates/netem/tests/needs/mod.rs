@@ -51,6 +51,16 @@ pub fn program(name: &str, package: &str) -> bool {
     installed
 }
 
+/// Whether hosts can be made that one reaches by `ssh`.
+#[allow(dead_code)] // Each of the tests uses what it needs.
+pub fn sshd() -> bool {
+    let installed = std::path::Path::new("/usr/sbin/sshd").exists() && runs("ssh", "-V");
+    if !installed {
+        missing("deployment", "sshd is missing", "apt-get install openssh-server");
+    }
+    installed
+}
+
 /// Reports skipped tests that CI may skip too.
 #[allow(dead_code)] // Each of the tests uses what it needs.
 pub fn optional(tests: &str, because: &str, enable: &str) {

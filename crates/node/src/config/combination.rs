@@ -293,7 +293,8 @@ impl Combination {
 
 impl Rule {
     /// As a finding at the place of its key.
-    pub(crate) fn finding(&self, place: Place) -> Finding {
+    #[must_use]
+    pub fn finding(&self, place: Place) -> Finding {
         Finding::new(self.reason, place, self.remedy)
     }
 }

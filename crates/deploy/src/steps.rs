@@ -1,0 +1,285 @@
+//! What is done on one host, step by step. Each step looks first whether it is done, so that all of
+//! them can be run again.
+
+use quorate_core::ReplicaId;
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::ReplicaKey;
+use quorate_node::config::{Cluster, Member};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::Trouble;
+use super::connection::Connection;
+use super::inventory::{Host, Inventory, host_port};
+
+/// What runs a replica and starts it again.
+const SUPERVISE: &str = include_str!("supervise.sh");
+
+/// Says whether the replica's supervisor runs: `systemd`, `process`, or nothing.
+const RUNS: &str = "\
+runs() {
+  if [ -e replica/unit ]; then
+    if systemctl --quiet is-active \"$(cat replica/unit)\"; then echo systemd; fi
+  elif [ -e replica/supervisor.pid ]; then
+    pid=$(cat replica/supervisor.pid)
+    if [ -n \"$pid\" ] && tr '\\0' ' ' < \"/proc/$pid/cmdline\" 2>/dev/null | grep -q bin/supervise
+    then echo process; fi
+  fi
+}
+";
+
+/// The program, and its digest.
+#[derive(Clone)]
+pub struct Program {
+    /// Its bytes.
+    pub bytes: std::sync::Arc<Vec<u8>>,
+    digest: String,
+}
+
+impl Program {
+    /// A program of these bytes.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { bytes: std::sync::Arc::new(bytes), digest }
+    }
+}
+
+/// The public halves of a replica's keys.
+#[derive(Clone, Debug)]
+pub struct PublicKeys {
+    consensus: ReplicaKey,
+    proof: Option<Vec<u8>>,
+    transport: [u8; 32],
+}
+
+impl Connection {
+    /// Puts the program there. Says whether it was not there yet.
+    pub(super) async fn install(&self, program: &Program) -> Result<bool, Trouble> {
+        self.make_folder().await?;
+        let what = "copying the program";
+        let there = self.run(what, "sha256sum bin/quorate 2>/dev/null | cut -d' ' -f1").await?;
+        if there.trim() == program.digest {
+            return Ok(false);
+        }
+        let script = format!(
+            "trap 'rm -f bin/quorate.part' EXIT\n\
+             cat > bin/quorate.part\n\
+             if [ \"$(sha256sum bin/quorate.part | cut -d' ' -f1)\" != {} ]\n\
+             then echo 'it did not arrive whole' >&2; exit 1; fi\n\
+             chmod 755 bin/quorate.part; bin/quorate.part version >/dev/null\n\
+             mv -f bin/quorate.part bin/quorate",
+            program.digest
+        );
+        self.run_with(what, &script, &program.bytes).await?;
+        Ok(true)
+    }
+
+    /// Has the host make its replica's keys, if it has none. The secret halves never leave it.
+    pub(super) async fn keys(&self, scheme: &str) -> Result<(PublicKeys, bool), Trouble> {
+        let what = "making keys";
+        let script = format!(
+            "umask 077; mkdir -p replica/config; cd replica/config; new=old\n\
+             for key in consensus transport; do\n\
+             scheme=ed25519; if [ $key = consensus ]; then scheme={scheme}; fi\n\
+             if [ ! -e $key.json ]; then\n\
+             if [ -e begun ]; then echo \"$key.json is lost, and the replica has begun\" >&2; exit 1; fi\n\
+             rm -f $key.key; new=new\n\
+             ../../bin/quorate -o json keygen --signatures $scheme $key.key > $key.json.part\n\
+             mv $key.json.part $key.json\n\
+             fi\n\
+             cat $key.json\n\
+             done; echo \"\\\"$new\\\"\""
+        );
+        let said = self.run(what, &script).await?;
+        let values: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_str(&said).into_iter::<Value>().collect();
+        let unfit = || Trouble {
+            what: format!("{what}: its program says what this one does not understand"),
+            remedy: "use one version of quorate here and there".to_owned(),
+        };
+        let values = values.map_err(|_| unfit())?;
+        let [consensus, transport, new] = values.as_slice() else { return Err(unfit()) };
+        let key = |value: &Value, name: &str| value[name].as_str().and_then(unhex);
+        let public = key(consensus, "public_key").and_then(|bytes| ReplicaKey::new(&bytes));
+        let transport = key(transport, "public_key").and_then(|bytes| bytes.try_into().ok());
+        let (Some(public), Some(transport)) = (public, transport) else { return Err(unfit()) };
+        let proof = key(consensus, "proof_of_possession");
+        Ok((PublicKeys { consensus: public, proof, transport }, new == "new"))
+    }
+
+    /// Puts a file there, if it is not there as it is to be. Says whether it was not.
+    async fn put(&self, what: &str, path: &str, text: &str) -> Result<bool, Trouble> {
+        let script = format!(
+            "umask 077; mkdir -p \"$(dirname {path})\"; trap 'rm -f {path}.part' EXIT\n\
+             cat > {path}.part\n\
+             if ! cmp -s {path}.part {path}; then mv -f {path}.part {path}; echo new; fi"
+        );
+        Ok(!self.run_with(what, &script, text.as_bytes()).await?.is_empty())
+    }
+
+    /// Writes a replica's configuration and begins its data, if need be. Says what was new.
+    pub(super) async fn configure(
+        &self,
+        inventory: &Inventory,
+        host: &Host,
+        replica: usize,
+        cluster: &str,
+    ) -> Result<bool, Trouble> {
+        let what = "configuring";
+        let check = "if [ -e replica/config/begun ] && ! cmp -s - replica/config/cluster.toml\n\
+                     then echo 'its replica is of another cluster' >&2; exit 1; fi";
+        self.run_with(what, check, cluster.as_bytes()).await?;
+        let mut is_new = self.put(what, "replica/config/cluster.toml", cluster).await?;
+        let node = inventory.node_text(replica, host).unwrap_or_default();
+        is_new |= self.put(what, "replica/config/node.toml", &node).await?;
+        is_new |= self.put(what, "bin/supervise", SUPERVISE).await?;
+        let begin = "if [ ! -e replica/config/begun ]; then\n\
+                     bin/quorate init --home replica >/dev/null; echo new; fi";
+        Ok(!self.run("beginning", begin).await?.is_empty() || is_new)
+    }
+
+    /// Makes the home from which load comes.
+    pub(super) async fn configure_client(&self, cluster: &str) -> Result<bool, Trouble> {
+        self.put("configuring", "client/config/cluster.toml", cluster).await
+    }
+
+    /// Starts the replica under systemd where there is one and the login is root, else as a process
+    /// that is started again when it fails. Says whether it did not run.
+    pub(super) async fn start(&self, chain: &str, replica: usize) -> Result<bool, Trouble> {
+        let unit = format!("quorate-{chain}-{replica}.service");
+        let script = format!(
+            "{RUNS}\
+             if [ ! -e replica/config/begun ]; then echo 'it has no replica yet: run up' >&2; exit 1; fi\n\
+             if [ -n \"$(runs)\" ]; then exit 0; fi\n\
+             if [ -d /run/systemd/system ] && [ \"$(id -u)\" = 0 ]; then\n\
+             sed \"s|FOLDER|$PWD|g\" > /etc/systemd/system/{unit}\n\
+             echo {unit} > replica/unit\n\
+             systemctl daemon-reload; systemctl --quiet enable --now {unit}\n\
+             else\n\
+             cat >/dev/null; rm -f replica/unit\n\
+             setsid sh \"$PWD/bin/supervise\" \"$PWD\" </dev/null >>replica/replica.log 2>&1 &\n\
+             echo $! > replica/supervisor.pid\n\
+             fi; echo new"
+        );
+        let said = self.run_with("starting", &script, UNIT.as_bytes()).await?;
+        Ok(!said.is_empty())
+    }
+
+    /// Stops the replica, and waits until it has. Says whether it ran.
+    pub(super) async fn stop(&self) -> Result<bool, Trouble> {
+        let script = format!(
+            "{RUNS}\
+             case \"$(runs)\" in\n\
+             systemd) systemctl --quiet disable --now \"$(cat replica/unit)\";;\n\
+             process) pid=$(cat replica/supervisor.pid); kill -TERM $pid; tries=0\n\
+             while [ -n \"$(runs)\" ]; do\n\
+             tries=$((tries + 1)); if [ $tries -gt 600 ]; then\n\
+             echo \"process $pid does not end\" >&2; exit 1; fi\n\
+             sleep 0.1; done;;\n\
+             *) exit 0;;\n\
+             esac; rm -f replica/supervisor.pid; echo new"
+        );
+        Ok(!self.run("stopping", &script).await?.is_empty())
+    }
+
+    /// What the replica says of itself; `None` if it does not run.
+    pub(super) async fn status(&self) -> Result<Option<Value>, Trouble> {
+        let script = format!(
+            "{RUNS}\
+             if [ -z \"$(runs)\" ]; then exit 0; fi\n\
+             bin/quorate -o json status --home replica 2>/dev/null || :"
+        );
+        let said = self.run("asking", &script).await?;
+        let answer: Option<Value> = serde_json::from_str(&said).ok();
+        Ok(answer.map(|answer| answer["replicas"][0].clone()))
+    }
+
+    /// How far its clock is ahead of this machine's, in milliseconds, at least and at most.
+    pub(super) async fn clock(&self) -> Result<(i64, i64), Trouble> {
+        let before = now_ms();
+        let said = self.run("reading its clock", "date +%s%3N").await?;
+        let after = now_ms();
+        let theirs: i64 = said.trim().parse().map_err(|_| Trouble {
+            what: format!("reading its clock: `date` says \"{}\"", said.trim()),
+            remedy: "install GNU coreutils there".to_owned(),
+        })?;
+        Ok((theirs - after, theirs - before))
+    }
+
+    /// Its logs, configuration without keys, and what its replica says, as a compressed archive.
+    pub(super) async fn collect(&self) -> Result<Vec<u8>, Trouble> {
+        let script = "\
+            scratch=$(mktemp -d); trap 'rm -rf \"$scratch\"' EXIT\n\
+            if [ -d replica ]; then\n\
+            mkdir \"$scratch/config\"; cp replica/config/*.toml \"$scratch/config\" 2>/dev/null || :\n\
+            cp replica/replica.log* \"$scratch\" 2>/dev/null || :\n\
+            if [ -e replica/unit ]; then journalctl --no-pager -u \"$(cat replica/unit)\" > \"$scratch/replica.log\" || :; fi\n\
+            bin/quorate -o json status --home replica > \"$scratch/status.json\" 2> \"$scratch/status.err\" || :\n\
+            fi\n\
+            { uname -a; date -u; uptime; df -k .; free -m 2>/dev/null || :; } > \"$scratch/machine.txt\"\n\
+            tar -C \"$scratch\" -czf - .";
+        self.output("collecting", script, &[]).await
+    }
+
+    /// Takes everything away that was put there. Foreign files stay, and are told.
+    pub(super) async fn remove(&self) -> Result<bool, Trouble> {
+        if !self.has_folder().await? {
+            return Ok(false);
+        }
+        self.stop().await?;
+        let script = "\
+            if [ -e replica/unit ]; then rm -f \"/etc/systemd/system/$(cat replica/unit)\"; systemctl daemon-reload; fi\n\
+            rm -rf bin replica client\n\
+            others=$(ls -A | grep -vx .quorate-deploy || :)\n\
+            if [ -n \"$others\" ]; then echo \"what is not of quorate deploy stays there:\" $others >&2; exit 1; fi\n\
+            rm -f .quorate-deploy; here=$PWD; cd /; rmdir \"$here\"";
+        self.run("removing", script).await?;
+        Ok(true)
+    }
+}
+
+/// The unit of a replica, where systemd runs it.
+const UNIT: &str = include_str!("replica.service");
+
+/// The member that a host's replica is.
+///
+/// # Errors
+/// Its address is none.
+pub(super) fn member(host: &Host, replica: usize, keys: &PublicKeys) -> Result<Member, String> {
+    let proof = keys.proof.as_deref().map(TryInto::try_into).transpose();
+    Ok(Member {
+        id: ReplicaId(u16::try_from(replica).unwrap_or(u16::MAX)),
+        consensus_key: keys.consensus.clone(),
+        proof_of_possession: proof.map_err(|_| {
+            format!("host \"{}\": its proof of possession has no fit length", host.name)
+        })?,
+        transport_key: PublicKey(keys.transport),
+        peer_address: host_port(host, host.peer_port)?,
+        client_address: host_port(host, host.client_port)?,
+    })
+}
+
+/// A new cluster of these members, as the inventory wants it.
+///
+/// # Errors
+/// What does not fit.
+pub(super) fn cluster(inventory: &Inventory, members: Vec<Member>) -> Result<Cluster, String> {
+    let mut genesis = [0; 32];
+    getrandom::fill(&mut genesis).map_err(|error| format!("no randomness: {error}"))?;
+    let mut cluster = Cluster::new(inventory.chain.clone(), genesis, members);
+    cluster.set_combination(inventory.combination);
+    cluster.transport = inventory.transport;
+    cluster.application = inventory.application;
+    cluster.check().map_or(Ok(cluster), |finding| Err(finding.to_string()))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    (text.len().is_multiple_of(2)).then(|| (0..text.len()).step_by(2).map(digit).collect())?
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
