@@ -100,8 +100,7 @@ pub struct Cluster<F: Family = HotStuffs> {
     pub faults: Faults,
     /// How many things have happened: messages, timers, verdicts, answers.
     pub steps: u64,
-    /// Those of them at which what arrived had to wait, for a process that is stopped or for its
-    /// disk: it arrives once more.
+    /// Of these: what arrived at a process that was stopped, and arrives once more.
     pub waits: u64,
     /// Of all that happened: the same seed gives the same.
     pub hash: u64,
@@ -436,17 +435,12 @@ impl<F: Family> Cluster<F> {
         }
         self.now = self.now.max(at);
         self.steps += 1;
-        match slot {
-            Some(slot) => {
-                self.mix(slot as u64);
-                self.fire(slot);
-            }
-            None => {
-                if let Some(event) = self.events.pop() {
-                    self.mix(event.code());
-                    self.happen(event);
-                }
-            }
+        if let Some(slot) = slot {
+            self.mix(slot as u64);
+            self.fire(slot);
+        } else if let Some(event) = self.events.pop() {
+            self.mix(event.code());
+            self.happen(event);
         }
         true
     }

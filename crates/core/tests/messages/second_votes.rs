@@ -5,7 +5,7 @@ use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::hotstuff::rules::{SECOND_VOTE, TwoChain};
 use quorate_core::protocols::hotstuff::{Message, Settings, Types};
-use quorate_core::protocols::protocol::{Ballot, Decision, Event, Output};
+use quorate_core::protocols::protocol::{Ballot, Decision, Event, Input, Output};
 use quorate_core::{Digest, ReplicaId};
 
 use crate::driven::{Replica, block, events, genesis_qc, messages, proposal, to_sign};
@@ -79,6 +79,29 @@ fn whoever_sees_the_certificate_says_so_and_counts_itself() {
     // What it signs is its vote for b2.
     let domain = replica.driver.domain();
     assert_eq!(to_sign(&outputs), [domain.vote(next.view, 1, &next.id())]);
+}
+
+/// A peer that was away when second votes were cast is told them when its channel opens, so that it
+/// commits what the others did, though nothing more is ordered.
+#[test]
+fn the_last_word_is_said_again_to_a_peer_that_comes() {
+    let mut replica = Replica::new(settings(Form::List));
+    let chain = replica.chain(1, 1);
+    let next = block(2, &chain[1], replica.qc(1, 1, chain[1].id()).build());
+    let words = |outputs: &[Output<Types>]| {
+        let is_word = |output: &&Output<Types>| {
+            matches!(output, Output::Send { to: ReplicaId(2), message }
+                if *message == second(0, &next))
+        };
+        outputs.iter().filter(is_word).count()
+    };
+    replica.take(2, proposal(&next));
+    let open = || Input::Connected(ReplicaId(2));
+    assert_eq!(words(&replica.tell(open())), 0, "its certificate was not seen yet");
+    let high_qc = replica.qc(2, 1, next.id()).build();
+    let seen = Message::Advance { is_answer: false, high_qc, high_tc: None, decided: None };
+    replica.take(1, seen);
+    assert_eq!(words(&replica.tell(open())), 1);
 }
 
 #[test]

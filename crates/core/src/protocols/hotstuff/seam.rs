@@ -67,6 +67,7 @@ impl Protocol for HotStuff {
                 fx.output(Output::Send { to: peer, message: self.advance() });
                 self.repeat_new_view(peer, &mut fx);
                 self.repeat_time_out(peer, &mut fx);
+                self.repeat_second_vote(peer, &mut fx);
             }
         }
         let root_certified = self.tree.root_carried(&self.safety.high_qc.block());

@@ -10,6 +10,7 @@
 use super::rules::SECOND_VOTE;
 use super::{Fx, HotStuff, Message};
 use crate::base::crypto::Signature;
+use crate::base::types::ReplicaId;
 use crate::ledger::block::BlockId;
 use crate::protocols::hotstuff::certificate::{Qc, Vote};
 use crate::protocols::protocol::Ballot;
@@ -44,6 +45,16 @@ impl HotStuff {
         let vote = Vote { ballot, voter: self.me, signature: Signature::NONE };
         fx.output(Output::Broadcast(Message::Vote(vote)));
         self.on_second_vote(vote, fx);
+    }
+
+    /// Sends the second vote that is on record to a peer whose channel opened. A certificate shows
+    /// commands to be committed; the empty block behind them may be committed by second votes alone,
+    /// and an idle cluster orders nothing by which a replica that missed them would learn of it.
+    pub(super) fn repeat_second_vote(&self, peer: ReplicaId, fx: &mut Fx) {
+        if let Some(ballot) = self.safety.voted.filter(|ballot| self.is_second(ballot)) {
+            let vote = Vote { ballot, voter: self.me, signature: Signature::NONE };
+            fx.output(Output::Send { to: peer, message: Message::Vote(vote) });
+        }
     }
 
     /// Takes in a second vote, in the name of whoever sent it.
