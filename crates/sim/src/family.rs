@@ -132,6 +132,9 @@ pub trait Family: Sized + 'static {
     /// How many views after `healed` the next commit may take.
     fn views(cluster: &Cluster<Self>, healed: View) -> u64;
 
+    /// Whether its members may change from epoch to epoch.
+    const CHANGES_MEMBERS: bool = false;
+
     /// Events for each pair of replicas in each view, block or round, at most. Ordinary runs have
     /// one or two.
     fn events_a_round(config: &Config) -> u64 {

@@ -6,6 +6,7 @@
 //! text begins with the oracle's name; what drives many clusters catches it.
 #![forbid(unsafe_code)]
 
+pub mod administrator;
 pub mod adversary;
 pub mod app;
 pub mod campaign;

@@ -6,6 +6,7 @@
 //! [views](crate::liveness), every command is answered, all replicas come to one state, and, where
 //! nobody lies, the cluster falls silent.
 
+mod changes;
 pub(crate) mod draw;
 mod storm;
 
@@ -38,11 +39,13 @@ pub enum Trouble {
     Liars,
     /// Up to f replicas lose their data; or one lies, as above, and f − 1 do.
     LostData,
+    /// Members change, of eight replicas that are all correct. Only where it is asked for.
+    Changes,
 }
 
 impl Trouble {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::Faults, Self::Liars, Self::LostData];
+    pub const ALL: [Self; 4] = [Self::Faults, Self::Liars, Self::LostData, Self::Changes];
 
     /// Its name on the command line.
     #[must_use]
@@ -51,6 +54,7 @@ impl Trouble {
             Self::Faults => "faults",
             Self::Liars => "liars",
             Self::LostData => "lost-data",
+            Self::Changes => "changes",
         }
     }
 
@@ -152,6 +156,7 @@ pub fn run<F: Family>(
         Trouble::LostData if !F::Protocol::CAPABILITIES.contains(&Capability::Rejoin) => {
             Trouble::Faults
         }
+        Trouble::Changes if !F::CHANGES_MEMBERS => Trouble::Faults,
         trouble => trouble,
     };
     let mut config = draw::config(&mut rng, seed, plan, trouble);
@@ -171,7 +176,8 @@ pub fn run<F: Family>(
     if lies {
         F::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
-    if seed.is_multiple_of(4) {
+    // What is looked at besides knows one committee.
+    if seed.is_multiple_of(4) && trouble != Trouble::Changes {
         F::watch_strictly(cluster);
     }
     storm::rage(cluster, &mut rng, plan, trouble);
@@ -183,6 +189,10 @@ pub fn run<F: Family>(
         _ => Vec::new(),
     };
     heal(cluster, &down);
+    if trouble == Trouble::Changes {
+        changes::must_recover(cluster);
+        return Tally::of(cluster);
+    }
     must_recover(cluster);
     if trouble == Trouble::LostData {
         must_speak_again(cluster);

@@ -1,13 +1,12 @@
 //! Members that change: what must hold of a cluster that hands over to another committee.
 
 use quorate_adversary::forge;
-use quorate_core::base::crypto::{ClientSigner as _, Scheme as _, Signer as _};
-use quorate_core::base::membership::Member;
+use quorate_core::base::crypto::{Scheme as _, Signer as _};
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::succession::Succession;
-use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::execution::StateSummary;
-use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::frame::Frame;
 use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::protocols::hotstuff::block::Block;
@@ -18,12 +17,15 @@ use quorate_core::protocols::hotstuff::{self, Message};
 use quorate_core::protocols::protocol::{Ballot, Handover, Malformed, Protocol as _, Shown};
 use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
+use quorate_core::{Committee, Epoch, ReplicaId, Sequence};
+use quorate_sim::administrator::{Administrator, drawn, members_are_level, newest};
+use quorate_sim::campaign::{Campaign, Progress};
 use quorate_sim::family::{Family, HotStuffs, Pbfts};
 use quorate_sim::keys::{self, CHAIN, Key, Mock};
 use quorate_sim::rng::Rng;
+use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
-use quorate_sim::{Cluster, Config, Core};
+use quorate_sim::{Cluster, Config};
 
 /// Virtual time, microseconds.
 const SECOND: u64 = 1_000_000;
@@ -53,83 +55,9 @@ fn members(voters: std::ops::Range<usize>, learners: std::ops::Range<usize>) -> 
     })
 }
 
-/// An administrator on its way through epochs.
-struct Administrator {
-    key: Key,
-    session: SessionId,
-    next: Sequence,
-}
-
-impl Administrator {
-    /// One with a session in the cluster.
-    fn of<F: Family>(cluster: &mut Cluster<F>) -> Self {
-        let key = keys::administrator();
-        let open = Frame::open(key.public_key(), 1, &CHAIN, |statement| key.sign(statement));
-        submit(cluster, open.clone().into());
-        let session = |cluster: &Cluster<F>| {
-            cluster.correct().find_map(|core| match core.execution().standing(&open) {
-                Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
-                _ => None,
-            })
-        };
-        assert!(cluster.run_until(5 * SECOND, |cluster| session(cluster).is_some()), "no session");
-        let session = session(cluster).expect("it was there");
-        Self { key, session, next: Sequence(1) }
-    }
-
-    /// The change to these members, signed by the administrator and by those next members that say
-    /// they are ready.
-    fn change(
-        &self,
-        ends: Epoch,
-        weights: &Weights,
-        ready: impl Fn(usize) -> bool,
-    ) -> SignedChange {
-        let members: Vec<Option<Member>> = (0..weights.len())
-            .map(|id| weights[id].map(|weight| keys::member(id, weight)))
-            .collect();
-        let change = Change { ends, members, governance: keys::governance() };
-        let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
-        let voters = (0..weights.len()).filter(|id| weights[*id].is_some_and(|weight| weight > 0));
-        let ready = voters
-            .filter(|id| ready(*id))
-            .map(|id| {
-                let signature = Key::of_replica(id).sign(&change.readiness(&CHAIN));
-                (ReplicaId(id as u16), signature)
-            })
-            .collect();
-        SignedChange { change, approvals, ready }
-    }
-
-    /// Wants a change executed.
-    fn submit<F: Family>(
-        &mut self,
-        cluster: &mut Cluster<F>,
-        change: &SignedChange,
-    ) -> SharedFrame {
-        let (key, command) = (self.key, change.to_command());
-        let frame = Frame::build(
-            key.public_key(),
-            self.session,
-            self.next,
-            [command.as_slice()],
-            &CHAIN,
-            |statement| key.sign(statement),
-        );
-        self.next = self.next.next();
-        let frame: SharedFrame = frame.expect("it fits").into();
-        submit(cluster, frame.clone());
-        frame
-    }
-}
-
-/// A frame reaches every replica that runs.
-fn submit<F: Family>(cluster: &mut Cluster<F>, frame: SharedFrame) {
-    for slot in 0..cluster.slots.len() {
-        if cluster.slots[slot].core.is_some() {
-            cluster.submit_to(slot, frame.clone());
-        }
-    }
+/// An administrator with a session.
+fn administrator_of<F: Family>(cluster: &mut Cluster<F>) -> Administrator {
+    Administrator::of(cluster, 5 * SECOND).expect("no session")
 }
 
 /// The epoch in which a replica executes.
@@ -157,7 +85,7 @@ fn run_to<F: Family>(cluster: &mut Cluster<F>, slots: &[usize], number: u64) {
 /// The members become others, one change after another, while clients want commands executed.
 fn grow_and_shrink<F: Family>(config: Config) -> Cluster<F> {
     let mut cluster = Cluster::<F>::of(config, Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     let steps = [members(0..4, 4..8), members(0..7, 7..8), members(4..8, 0..0)];
     for (ends, weights) in steps.iter().enumerate() {
         for client in 0..2 {
@@ -205,7 +133,7 @@ fn pbft_grows_and_shrinks_as_well() {
 /// A replica that was away for three epochs, and one that never was there, come after.
 fn away<F: Family>(config: Config) {
     let mut cluster = Cluster::<F>::of(config, Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     cluster.crash(3);
     cluster.crash(7);
     let steps = [members(0..4, 4..8), members(0..6, 6..8), members(1..8, 0..1)];
@@ -257,7 +185,7 @@ fn who_finds_the_blocks_gone_takes_over_a_state_of_a_later_epoch() {
 fn a_change_survives_that_all_are_killed_in_the_middle_of_it() {
     for seed in 0..200_u64 {
         let mut cluster = Cluster::<HotStuffs>::of(config(seed), Trace::default());
-        let mut administrator = Administrator::of(&mut cluster);
+        let mut administrator = administrator_of(&mut cluster);
         cluster.request(0, 40, 20);
         cluster.run_for(3_000);
         let change = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
@@ -286,7 +214,7 @@ fn submit_again(
 #[test]
 fn what_may_not_be_changed_is_refused_with_the_reason_and_nothing_halts() {
     let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     let mut all = |weights: &Weights, bend: &dyn Fn(&mut SignedChange)| {
         let mut change = administrator.change(Epoch(0), weights, |_| true);
         bend(&mut change);
@@ -312,7 +240,7 @@ fn what_may_not_be_changed_is_refused_with_the_reason_and_nothing_halts() {
 #[test]
 fn signatures_of_a_change_that_do_not_hold_are_never_ordered() {
     let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     let mut change = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
     // Two members are not ready, and somebody signs for them.
     let forged = Key::of_client(9).sign(&change.change.readiness(&CHAIN));
@@ -348,11 +276,11 @@ fn a_liar_that_speaks_of_later_epochs_is_refused_where_members_are_fixed() {
 /// How a chain came through ten epochs, no two in a row with a member in common.
 fn ten_epochs() -> Vec<Handover<hotstuff::Types>> {
     let mut cluster = Cluster::<HotStuffs>::of(config(3), Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     for ends in 0..10 {
         // The other half learns.
         let voters = if ends % 2 == 0 { 0..4 } else { 4..8 };
-        let weights = std::array::from_fn(|id| Some(u16::from(voters.contains(&id))));
+        let weights: Weights = std::array::from_fn(|id| Some(u16::from(voters.contains(&id))));
         let change = administrator.change(Epoch(ends), &weights, |_| true);
         administrator.submit(&mut cluster, &change);
         cluster.request(0, 5, 20);
@@ -435,29 +363,11 @@ fn a_client_that_knows_genesis_comes_through_ten_epochs_and_is_not_deceived() {
     }
 }
 
-/// Members for a storm: at least four that count, each a member before; others learn or are none.
-fn drawn(rng: &mut Rng, before: &Committee) -> Weights {
-    loop {
-        let weights: Weights = std::array::from_fn(|id| {
-            let weight = before.member(ReplicaId(id as u16)).map(|member| member.weight);
-            match (weight, rng.below(10)) {
-                (None, 0..5) | (Some(_), 0) => None,
-                (None, _) | (Some(_), 1) => Some(0),
-                (Some(_), 2) => Some(2),
-                (Some(_), _) => Some(1),
-            }
-        });
-        if weights.iter().flatten().filter(|weight| **weight > 0).count() >= 4 {
-            return weights;
-        }
-    }
-}
-
 /// Changes, crashes, losses and delays, one after another. One replica at a time is down.
 fn storm<F: Family>(seed: u64, config: Config) {
     let mut rng = Rng::new(seed);
     let mut cluster = Cluster::<F>::of(config, Trace::default());
-    let mut administrator = Administrator::of(&mut cluster);
+    let mut administrator = administrator_of(&mut cluster);
     let mut down: Option<usize> = None;
     for _ in 0..12 {
         cluster.request(rng.below(2) as usize, 1 + rng.below(20), 20);
@@ -474,7 +384,7 @@ fn storm<F: Family>(seed: u64, config: Config) {
             (1, None) => cluster.pause(rng.below(8) as usize, 200_000),
             _ => {
                 let newest = newest(&cluster);
-                let weights = drawn(&mut rng, &newest);
+                let weights = drawn(&mut rng, 8, &newest);
                 let change = administrator.change(newest.epoch(), &weights, |id| down != Some(id));
                 administrator.submit(&mut cluster, &change);
             }
@@ -495,22 +405,6 @@ fn storm<F: Family>(seed: u64, config: Config) {
     if !cluster.run_until(120 * SECOND, members_are_level) {
         panic!("seed {seed}: not level: {}", standings(&cluster));
     }
-}
-
-/// Whether all members of the newest epoch have executed all commands.
-fn members_are_level<F: Family>(cluster: &Cluster<F>) -> bool {
-    let newest = newest(cluster);
-    let all = cluster.oracles.commands.len();
-    newest.replicas().all(|id| {
-        let core = cluster.slots[id.index()].core.as_ref();
-        core.is_some_and(|core| core.execution().application().commands.len() == all)
-    })
-}
-
-/// The committee of the newest epoch.
-fn newest<F: Family>(cluster: &Cluster<F>) -> Committee {
-    let members = |core: &Core<F>| core.execution().members().committee().cloned();
-    cluster.correct().filter_map(members).max_by_key(Committee::epoch).expect("it is governed")
 }
 
 /// Where each replica stands.
@@ -557,5 +451,26 @@ fn changes_among_crashes_losses_and_delays_lose_nothing() {
         }
         storm::<HotStuffs>(seed, config.clone());
         storm::<Pbfts>(seed, config);
+    }
+}
+
+/// The same among all else that goes wrong in the worlds of `quorate sim --trouble changes`:
+/// partitions, clocks, disks that lose power or are full.
+#[test]
+fn members_change_in_any_world() {
+    let plan = Plan { trouble: Some(Trouble::Changes), ..Plan::default() };
+    let campaign = |seeds| Campaign {
+        first: 0,
+        seeds,
+        time: None,
+        threads: 2,
+        most_violations: 1,
+        plan: plan.clone(),
+    };
+    let hotstuff = campaign(150).run::<HotStuffs>(&Progress::default());
+    let pbft = campaign(60).run::<Pbfts>(&Progress::default());
+    for report in [hotstuff, pbft] {
+        assert_eq!(report.violations, []);
+        assert!(report.tally.faults.of("members changed") > 0);
     }
 }

@@ -25,23 +25,24 @@ pub(super) struct Promises<T: Types> {
 }
 
 /// What records say of the memory.
-pub(super) enum Newest<T: Types> {
-    /// Nothing.
-    Unchanged,
-    /// It is this one.
-    Memory(Arc<T::Memory>),
-    /// An epoch has ended, and there is none of the next yet.
-    Handover,
+pub(super) struct Newest<T: Types> {
+    /// The newest memory behind the end of an epoch, if there is one.
+    memory: Option<Arc<T::Memory>>,
+    /// An epoch has ended. That is written down first, so that it may be found without a memory.
+    hands_over: bool,
 }
 
 /// The newest safety record among records.
 pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Newest<T> {
-    let newest = records.iter().rev().find_map(|record| match record {
-        Record::Memory(safety) => Some(Newest::Memory(Arc::clone(safety))),
-        Record::Handover(_) => Some(Newest::Handover),
-        Record::Block(_) => None,
-    });
-    newest.unwrap_or(Newest::Unchanged)
+    let mut newest = Newest { memory: None, hands_over: false };
+    for record in records {
+        match record {
+            Record::Memory(safety) => newest.memory = Some(Arc::clone(safety)),
+            Record::Handover(_) => newest = Newest { memory: None, hands_over: true },
+            Record::Block(_) => {}
+        }
+    }
+    newest
 }
 
 impl<T: Types> Default for Promises<T> {
@@ -58,12 +59,8 @@ impl<T: Types> Promises<T> {
     }
 
     pub(super) fn wrote(&mut self, newest: Newest<T>, done: bool, end: Position) {
-        let handed_over = matches!(newest, Newest::Handover);
-        let safety = match newest {
-            Newest::Memory(safety) => Some(safety),
-            Newest::Unchanged | Newest::Handover => None,
-        };
-        self.ended |= handed_over;
+        let Newest { memory: safety, hands_over } = newest;
+        self.ended |= hands_over;
         if !done {
             self.attempted = safety.or(self.attempted.take());
             return;

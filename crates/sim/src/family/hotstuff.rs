@@ -26,6 +26,8 @@ impl Family for HotStuffs {
     type Types = hotstuff::Types;
     type Protocol = Driver;
 
+    const CHANGES_MEMBERS: bool = true;
+
     fn origin(config: &Config) -> Origin<hotstuff::Types> {
         hotstuff::origin(&config.domain())
     }

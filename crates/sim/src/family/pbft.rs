@@ -45,6 +45,8 @@ impl Family for Pbfts {
     type Types = pbft::Types;
     type Protocol = Pbft;
 
+    const CHANGES_MEMBERS: bool = true;
+
     fn origin(config: &Config) -> Origin<pbft::Types> {
         pbft::origin(&config.committee(), config.pbft.window)
     }

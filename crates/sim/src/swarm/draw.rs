@@ -28,10 +28,14 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         Trouble::Faults => rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]),
         Trouble::Liars => rng.pick(&[4, 4, 4, 5, 7, 10]),
         Trouble::LostData => rng.pick(&[4, 4, 7]),
+        Trouble::Changes => CHANGING,
     };
     let replicas = plan.replicas.unwrap_or(drawn);
     let mut size = latest(seed);
-    let replicas = many(&mut size, plan).unwrap_or(replicas);
+    let replicas = match trouble {
+        Trouble::Changes => replicas.max(4),
+        _ => many(&mut size, plan).unwrap_or(replicas),
+    };
     let twins = match trouble {
         Trouble::Liars if replicas <= FEW => some(rng, replicas, faults(replicas)),
         Trouble::Liars => some(&mut size, replicas, 2),
@@ -48,9 +52,13 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         (Form::Aggregate, Form::Aggregate),
         (Form::Threshold, Form::Aggregate),
     ]);
+    // A change is signed by keys that a signature is checked by alone.
+    let changes = trouble == Trouble::Changes;
+    let forms = if changes { (Form::List, Form::List) } else { forms };
     let batch_commands = rng.pick(&[1, 5, 100]);
     let config = Config {
         replicas,
+        members: changes.then(|| later(seed).between((4, replicas as u64)) as usize),
         rules,
         twins,
         election: election(rng, forms.0, replicas, trouble),
@@ -94,6 +102,8 @@ fn latest(seed: u64) -> Rng {
     Rng::new(seed.rotate_left(32))
 }
 
+/// So many replicas there are where members change.
+const CHANGING: usize = 8;
 /// More replicas than this are many: what takes long is done less often.
 const FEW: usize = 10;
 /// One seed of so many has many replicas, and one of fewer has large blocks.

@@ -3,6 +3,7 @@
 use quorate_core::Duration;
 use quorate_core::base::membership;
 
+use super::changes::Changes;
 use super::{Plan, Trouble, draw};
 use crate::cluster::Cluster;
 use crate::disk::{Corruption, Disk, Fate, Place};
@@ -32,7 +33,7 @@ pub(super) fn rage<F: Family>(
     };
     victims.retain(|victim| !cluster.config.twins.contains(victim));
     victims.truncate(faults.saturating_sub(cluster.config.twins.len()));
-    let mut harmed = Vec::new();
+    let (mut harmed, mut changes) = (Vec::new(), Changes::default());
     for _ in 0..rounds {
         if cluster.now >= ends {
             break;
@@ -56,6 +57,7 @@ pub(super) fn rage<F: Family>(
             Trouble::LostData if later.percent(20) => damage_again(cluster, &mut later, &harmed),
             Trouble::Liars if rng.percent(10) => forget(cluster, rng),
             Trouble::Liars if later.percent(10) => set_back(cluster, &mut later),
+            Trouble::Changes if rng.percent(25) => changes.draw(cluster, rng),
             _ => {}
         }
         cluster.run_for(rng.pick(&[1_000, 10_000, 50_000, 300_000]));

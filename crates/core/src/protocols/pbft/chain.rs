@@ -127,10 +127,12 @@ impl Chain {
         }
     }
 
-    /// Believes the fetched blocks up to the last one that is `vouched` for, and its ancestors.
-    /// Returns them: they are to be recorded.
+    /// Believes the fetched blocks up to the last one that is `vouched` for, or has a child above
+    /// the head, which names it; and its ancestors. Returns them: they are to be recorded.
     pub fn believe(&mut self, vouched: impl Fn(&BlockId) -> bool) -> Vec<BlockOf<Types>> {
-        let Some(last) = self.fetched.iter().rposition(|block| vouched(&block.id())) else {
+        let has_child = |id: &BlockId| self.above.values().any(|block| block.parent() == *id);
+        let is_good = |block: &BlockOf<Types>| vouched(&block.id()) || has_child(&block.id());
+        let Some(last) = self.fetched.iter().rposition(is_good) else {
             return Vec::new();
         };
         let believed: Vec<_> = self.fetched.drain(..=last).collect();

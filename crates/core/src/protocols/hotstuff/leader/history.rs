@@ -68,9 +68,7 @@ impl<'a> History<'a> {
             .take(depth)
             .map(move |block| Committed { block, certified_by: signers.replace(&block.signers) })
             .skip_while(move |Committed { block, .. }| block.height > committed)
-            .take_while(move |Committed { block, .. }| {
-                block.height > Height(0) && block.epoch == epoch
-            })
+            .take_while(move |Committed { block, .. }| was_proposed_in(block, epoch))
     }
 
     /// The blocks of `epoch` among the last `depth` blocks of the chain, committed or not, newest
@@ -80,8 +78,7 @@ impl<'a> History<'a> {
         depth: usize,
         epoch: Epoch,
     ) -> impl Iterator<Item = &'a Header> + use<'a> {
-        let is_of = move |block: &&Header| block.height > Height(0) && block.epoch == epoch;
-        self.chain().take(depth).take_while(is_of)
+        self.chain().take(depth).take_while(move |block| was_proposed_in(block, epoch))
     }
 
     /// The view of the head; `None` if the head is not at hand.
@@ -106,4 +103,9 @@ impl<'a> History<'a> {
                 linked.then_some(block)
             })
     }
+}
+
+/// Whether somebody proposed the block in this epoch: nobody did its genesis, in view 0.
+fn was_proposed_in(block: &Header, epoch: Epoch) -> bool {
+    block.view > View(0) && block.epoch == epoch
 }

@@ -1,0 +1,139 @@
+//! The administrator of a governed cluster, who has its members changed.
+
+use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
+use quorate_core::base::membership::Member;
+use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::outcome::Outcome;
+use quorate_core::ledger::sessions::Standing;
+use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
+
+use crate::cluster::{Cluster, Core};
+use crate::family::Family;
+use crate::keys::{self, CHAIN, Key};
+use crate::rng::Rng;
+
+/// An administrator on its way through epochs.
+#[derive(Debug)]
+pub struct Administrator {
+    key: Key,
+    session: SessionId,
+    /// The number of its next frame.
+    pub next: Sequence,
+}
+
+impl Administrator {
+    /// One with a session in the cluster; `None` if it gets none within so many microseconds.
+    pub fn of<F: Family>(cluster: &mut Cluster<F>, micros: u64) -> Option<Self> {
+        let key = keys::administrator();
+        let open = Frame::open(key.public_key(), 1, &CHAIN, |statement| key.sign(statement));
+        submit(cluster, &open.clone().into());
+        let session = |cluster: &Cluster<F>| {
+            cluster.correct().find_map(|core| match core.execution().standing(&open) {
+                Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
+                _ => None,
+            })
+        };
+        cluster.run_until(micros, |cluster| session(cluster).is_some());
+        Some(Self { key, session: session(cluster)?, next: Sequence(1) })
+    }
+
+    /// The change to members of these weights, by their ids (`None`: no member), signed by the
+    /// administrator and by those next members that say they are ready.
+    #[must_use]
+    pub fn change(
+        &self,
+        ends: Epoch,
+        weights: &[Option<u16>],
+        ready: impl Fn(usize) -> bool,
+    ) -> SignedChange {
+        let members: Vec<Option<Member>> = (0..weights.len())
+            .map(|id| weights[id].map(|weight| keys::member(id, weight)))
+            .collect();
+        let change = Change { ends, members, governance: keys::governance() };
+        let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
+        let voters = (0..weights.len()).filter(|id| weights[*id].is_some_and(|weight| weight > 0));
+        let ready = voters
+            .filter(|id| ready(*id))
+            .map(|id| {
+                let signature = Key::of_replica(id).sign(&change.readiness(&CHAIN));
+                (ReplicaId(id as u16), signature)
+            })
+            .collect();
+        SignedChange { change, approvals, ready }
+    }
+
+    /// Wants a change executed: its frame reaches every replica that runs.
+    ///
+    /// # Panics
+    /// If the change fits no frame.
+    pub fn submit<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        change: &SignedChange,
+    ) -> SharedFrame {
+        let (key, command) = (self.key, change.to_command());
+        let frame = Frame::build(
+            key.public_key(),
+            self.session,
+            self.next,
+            [command.as_slice()],
+            &CHAIN,
+            |statement| key.sign(statement),
+        );
+        self.next = self.next.next();
+        let frame: SharedFrame = frame.expect("a change fits a frame").into();
+        submit(cluster, &frame);
+        frame
+    }
+}
+
+/// A frame reaches every replica that runs.
+pub fn submit<F: Family>(cluster: &mut Cluster<F>, frame: &SharedFrame) {
+    for slot in 0..cluster.slots.len() {
+        if cluster.slots[slot].core.is_some() {
+            cluster.submit_to(slot, frame.clone());
+        }
+    }
+}
+
+/// The committee of the newest epoch that a correct replica executes in.
+///
+/// # Panics
+/// If the cluster is not governed, or nobody runs.
+#[must_use]
+pub fn newest<F: Family>(cluster: &Cluster<F>) -> Committee {
+    let members = |core: &Core<F>| core.execution().members().committee().cloned();
+    cluster.correct().filter_map(members).max_by_key(Committee::epoch).expect("it is governed")
+}
+
+/// Whether all members of the newest epoch have executed all commands.
+#[must_use]
+pub fn members_are_level<F: Family>(cluster: &Cluster<F>) -> bool {
+    let all = cluster.oracles.commands.len();
+    newest(cluster).replicas().all(|id| {
+        let core = cluster.slots[id.index()].core.as_ref();
+        core.is_some_and(|core| core.execution().application().committed().len() == all)
+    })
+}
+
+/// Members by their weights: at least four that count, each a member before; others learn or are
+/// none.
+#[must_use]
+pub fn drawn(rng: &mut Rng, replicas: usize, before: &Committee) -> Vec<Option<u16>> {
+    loop {
+        let one = |id: usize| {
+            let weight = before.member(ReplicaId(id as u16)).map(|member| member.weight);
+            match (weight, rng.below(10)) {
+                (None, 0..5) | (Some(_), 0) => None,
+                (None, _) | (Some(_), 1) => Some(0),
+                (Some(_), 2) => Some(2),
+                (Some(_), _) => Some(1),
+            }
+        };
+        let weights: Vec<Option<u16>> = (0..replicas).map(one).collect();
+        if weights.iter().flatten().filter(|weight| **weight > 0).count() >= 4 {
+            return weights;
+        }
+    }
+}
