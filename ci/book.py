@@ -30,6 +30,7 @@ ORDER = [
     ("Study the protocols", None),
     ("Protocols", "docs/protocols/README.md"),
     ("Studies", "docs/studies.md"),
+    ("Figures of the literature", "docs/figures.md"),
     ("Experiments", "docs/experiments.md"),
     ("Networks", "docs/networks.md"),
     ("Speed", "docs/speed.md"),
