@@ -119,8 +119,8 @@ impl Fleet {
         .await
     }
 
-    /// What each replica says of itself (`quorate status`), and how far its host's clock is ahead of
-    /// this machine's, in milliseconds, at least and at most. No replica runs where there is no
+    /// What each replica says of itself (`quorate status`), and how far its host's clock is ahead
+    /// of this machine's, in milliseconds, at least and at most. No replica runs where there is no
     /// answer.
     pub async fn status(&self) -> Vec<Outcome<(Option<Value>, (i64, i64))>> {
         self.at(self.inventory.hosts.iter(), |task| async move {

@@ -1,9 +1,9 @@
 //! Clusters on many hosts, over the operator's own `ssh`.
 //!
-//! An [inventory](inventory::Inventory) names the hosts. What is to be done on a host is a few steps
-//! (`steps.rs`); each looks first whether it is done. So whatever was interrupted is run again, and
-//! goes on where it was. Hosts are worked on side by side. One that fails is named, and the others
-//! go on. Secret keys are made on their host and never leave it.
+//! An [inventory](inventory::Inventory) names the hosts. What is to be done on a host is a few
+//! steps (`steps.rs`); each looks first whether it is done. So whatever was interrupted is run
+//! again, and goes on where it was. Hosts are worked on side by side. One that fails is named, and
+//! the others go on. Secret keys are made on their host and never leave it.
 
 pub mod connection;
 mod fleet;

@@ -81,10 +81,10 @@ fn checkpoints_that_were_lost_are_said_again() {
 /// replica that started from a state above the stable checkpoint waited for blocks below that
 /// state, with which the view began and which nobody gives to who is beyond them (15859, 21316,
 /// 21590); each view asked the same three replicas for a block, which lacked it, and ended before
-/// the turn of one that had it (32092); nobody took in a replica that gave up alone on a view before
-/// theirs, once they had started again (42559). Two were faults of the oracles: a new view that a
-/// liar shows excuses as well as any other (45206), and what waits for a stopped process is no
-/// traffic (45276).
+/// the turn of one that had it (32092); nobody took in a replica that gave up alone on a view
+/// before theirs, once they had started again (42559). Two were faults of the oracles: a new view
+/// that a liar shows excuses as well as any other (45206), and what waits for a stopped process is
+/// no traffic (45276).
 #[test]
 fn seeds_that_once_failed_do_not_fail_again() {
     for seed in

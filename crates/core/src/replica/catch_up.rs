@@ -3,14 +3,13 @@
 //!
 //! Requests go to one peer at a time, with a deadline; a peer that does not answer, or answers with
 //! nothing new, is followed by the one that was asked longest ago, and late answers are still
-//! taken. Who was asked in vain is asked last for the next block, too: else, with many replicas that
-//! lack a block or do not answer, a short view could end before the turn of one that has it, and so
-//! could each view after it. Who must have the block may change while it is being asked for. What
-//! arrives is used
-//! only where a certificate vouches for it: a block because its child's justify certifies it (or
-//! because it is the very block asked for), a snapshot because a certified block carries its root.
-//! Each of its chunks is [taken over](Restoring) when it comes, and a chunk that is not of that
-//! state is the last one of this peer's.
+//! taken. Who was asked in vain is asked last for the next block, too: else, with many replicas
+//! that lack a block or do not answer, a short view could end before the turn of one that has it,
+//! and so could each view after it. Who must have the block may change while it is being asked for.
+//! What arrives is used only where a certificate vouches for it: a block because its child's
+//! justify certifies it (or because it is the very block asked for), a snapshot because a certified
+//! block carries its root. Each of its chunks is [taken over](Restoring) when it comes, and a chunk
+//! that is not of that state is the last one of this peer's.
 
 use std::cmp::Ordering;
 

@@ -48,8 +48,9 @@ impl HotStuff {
     }
 
     /// Sends the second vote that is on record to a peer whose channel opened. A certificate shows
-    /// commands to be committed; the empty block behind them may be committed by second votes alone,
-    /// and an idle cluster orders nothing by which a replica that missed them would learn of it.
+    /// commands to be committed; the empty block behind them may be committed by second votes
+    /// alone, and an idle cluster orders nothing by which a replica that missed them would learn of
+    /// it.
     pub(super) fn repeat_second_vote(&self, peer: ReplicaId, fx: &mut Fx) {
         if let Some(ballot) = self.safety.voted.filter(|ballot| self.is_second(ballot)) {
             let vote = Vote { ballot, voter: self.me, signature: Signature::NONE };
