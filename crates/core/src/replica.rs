@@ -473,8 +473,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Output::Commit(decisions) => {
                 if self.epochs.sealed().is_some() {
-                    // Void: see `succession`.
-                    return;
+                    return self.epochs.are_void(&decisions);
                 }
                 let blocks: Vec<_> =
                     decisions.iter().filter_map(Decision::block).cloned().collect();

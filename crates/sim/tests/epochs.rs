@@ -19,7 +19,7 @@ use quorate_core::replica::Refused;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Committee, Epoch, ReplicaId, Sequence};
 use quorate_sim::administrator::{Administrator, drawn, members_are_level, newest};
-use quorate_sim::campaign::{Campaign, Progress};
+use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::{Family, HotStuffs, Pbfts};
 use quorate_sim::keys::{self, CHAIN, Key, Mock};
 use quorate_sim::rng::Rng;
@@ -473,4 +473,13 @@ fn members_change_in_any_world() {
         assert_eq!(report.violations, []);
         assert!(report.tally.faults.of("members changed") > 0);
     }
+}
+
+/// A replica that did not know yet that the epoch was sealed put commands into a block; the others
+/// lost its frames once it was decided, and nobody could make the handover.
+#[test]
+fn a_void_block_with_commands_is_handed_over_with_its_frames() {
+    let plan = Plan { trouble: Some(Trouble::Changes), ..Plan::default() };
+    let (outcome, _) = campaign::run::<HotStuffs>(878, &plan, Trace::default());
+    assert_eq!(outcome.err(), None);
 }

@@ -1,10 +1,11 @@
 //! Where a replica stands between epochs: how those before ended, whether this one is sealed, and
 //! who is further. What follows from it is in [`succession`](super::succession).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
-use crate::protocols::protocol::{SharedHandover, Types};
+use crate::ledger::block::BlockId;
+use crate::protocols::protocol::{Decision, MAX_VOID_BLOCKS, SharedHandover, Types};
 
 /// A peer is told a handover again, or an earlier one, this often at most.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -18,6 +19,8 @@ pub(super) struct Epochs<T: Types> {
     handovers: Vec<SharedHandover<T>>,
     /// The height and the root of the sealed state, from the sealing block to the next epoch.
     pub sealed: Option<(Height, Digest)>,
+    /// What was decided above the sealing block. The handover has these blocks with their frames.
+    void: BTreeSet<BlockId>,
     /// Peers known to be in a later epoch, and in which: they have what this one lacks.
     pub ahead: BTreeMap<ReplicaId, Epoch>,
     /// When one of them is asked next.
@@ -37,6 +40,7 @@ impl<T: Types> Epochs<T> {
         Self {
             handovers: Vec::new(),
             sealed: None,
+            void: BTreeSet::new(),
             ahead: BTreeMap::new(),
             asks_at: None,
             asked: 0,
@@ -59,6 +63,18 @@ impl<T: Types> Epochs<T> {
     /// The height of the sealed state, if the epoch is sealed and the next has not begun.
     pub fn sealed(&self) -> Option<Height> {
         self.sealed.map(|(height, _)| height)
+    }
+
+    /// Notes blocks that are decided above the sealing one.
+    pub fn are_void<'a>(&mut self, decisions: impl IntoIterator<Item = &'a Decision<T>>) {
+        let blocks = decisions.into_iter().filter_map(Decision::block);
+        let room = MAX_VOID_BLOCKS.saturating_sub(self.void.len());
+        self.void.extend(blocks.map(|block| block.id()).take(room));
+    }
+
+    /// Whether a block is decided and void.
+    pub fn is_void(&self, block: &BlockId) -> bool {
+        self.void.contains(block)
     }
 
     /// The first epoch's end at or above a height: where a peer that is there has to come through.
@@ -95,7 +111,7 @@ impl<T: Types> Epochs<T> {
     pub fn passed(&mut self, handover: SharedHandover<T>) {
         let epoch = handover.next.epoch();
         self.handovers.push(handover);
-        self.sealed = None;
+        (self.sealed, self.void) = (None, BTreeSet::new());
         self.ahead.retain(|_, theirs| *theirs > epoch);
         // Those who are further are asked at once.
         self.asks_at = self.ahead.first_key_value().map(|_| Time(0));

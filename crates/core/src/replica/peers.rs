@@ -143,15 +143,22 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         // are those of orphans that later ones took the place of.
         let held = self.protocol.uncommitted() + self.membership.latest().size();
         if self.payload.blocks() > held + self.to_execute.len() + 1 {
-            let (protocol, to_execute) = (&self.protocol, &self.to_execute);
-            self.payload
-                .retain(|id| *id == block.id() || protocol.holds(id) || is_among(to_execute, id));
+            let (protocol, to_execute, epochs) = (&self.protocol, &self.to_execute, &self.epochs);
+            self.payload.retain(|id| {
+                *id == block.id()
+                    || protocol.holds(id)
+                    || is_among(to_execute, id)
+                    || epochs.is_void(id)
+            });
         }
     }
 
     /// Drops a block's bodies if the protocol had no use for it.
     pub(super) fn let_go(&mut self, block: &BlockId) {
-        if !self.protocol.holds(block) && !is_among(&self.to_execute, block) {
+        let is_needed = self.protocol.holds(block)
+            || is_among(&self.to_execute, block)
+            || self.epochs.is_void(block);
+        if !is_needed {
             self.payload.take(block);
         }
     }

@@ -54,6 +54,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The block just executed seals the epoch: what was decided above it is void.
     pub(super) fn seal(&mut self) {
         self.epochs.sealed = Some((self.execution.height(), self.execution.state_root()));
+        self.epochs.are_void(&self.to_execute);
         self.to_execute.clear();
     }
 
