@@ -73,6 +73,11 @@ impl Epochs {
         self.ends.len() as u64
     }
 
+    /// So many ended, and no more: what else the file says was never come through.
+    pub(crate) fn forget_from(&mut self, ended: usize) {
+        self.ends.truncate(ended);
+    }
+
     /// Writes down how an epoch ended. Durable when this returns.
     pub(crate) fn add<T: Types>(&mut self, end: &SharedHandover<T>) -> io::Result<()> {
         self.ends.push(end.to_bytes().into());

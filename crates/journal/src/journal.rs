@@ -96,6 +96,9 @@ impl<T: Types> drive::Journal<T> for Journal {
                     let epochs = self.epochs.as_mut().ok_or_else(|| wal::Error::Poisoned {
                         reason: "this log keeps no epochs".to_owned(),
                     })?;
+                    // A restart executes up to the sealing block: the file of the epochs must not
+                    // survive a power failure that the log's blocks do not.
+                    self.log.commit(None, Durability::Sync)?;
                     let (file, action) = (EPOCHS_FILE.to_owned(), "write");
                     epochs.add(&end).map_err(|source| wal::Error::Io { file, action, source })?;
                 }

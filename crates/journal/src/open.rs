@@ -11,7 +11,7 @@ use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, Restoring, SnapshotError as StateError};
 use quorate_core::ledger::sessions;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, StateMachine};
-use quorate_core::protocols::protocol::{BlockOf, FullBlockOf, Types};
+use quorate_core::protocols::protocol::{BlockOf, FullBlockOf, SharedHandover, Types};
 use quorate_core::replica::{Recovery, SnapshotMeta};
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
@@ -172,7 +172,7 @@ pub fn open<T: Types, S: StateMachine>(
                 .map_err(|source| OpenError::Record { position: 0, source })?,
         ),
     };
-    let (epochs, handovers) = Epochs::open(Arc::clone(&disks.states), owner)?;
+    let (mut epochs, mut handovers) = Epochs::open(Arc::clone(&disks.states), owner)?;
     let newest = newest_of::<T>(&states, &mut notes)?;
     let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
     // Kept state is useless without a log that continues it.
@@ -199,10 +199,15 @@ pub fn open<T: Types, S: StateMachine>(
         }
     };
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
+    let journal = Journal::new(log, durability);
+    let blocks = replay::<T>(&journal, &head)?;
+    if let Some(Remembered { epoch, .. }) = &memory {
+        handovers.truncate(reached(&handovers, *epoch, &head, &blocks));
+        epochs.forget_from(handovers.len());
+    }
     // Of an epoch that has ended, nothing need be remembered.
     let ended = epochs.ended();
-    let journal = Journal::new(log, durability).with_epochs(epochs);
-    let blocks = replay::<T>(&journal, &head)?;
+    let journal = journal.with_epochs(epochs);
     // Nothing is left of an older state, so an offer of it cannot be served.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
     let recovery = memory.map(|Remembered { epoch, memory }| {
@@ -210,6 +215,23 @@ pub fn open<T: Types, S: StateMachine>(
         Recovery { handovers, memory, snapshot, offer, blocks }
     });
     Ok(Opened { journal, states, execution, checkpoint, recovery, snapshot_bytes, notes })
+}
+
+/// How many ends of epochs this replica came through. It may have written down later ones in the
+/// turn in which it took over a state of a later epoch, and been stopped before that state was
+/// durable, and before it remembered anything of that epoch: then it is where it was.
+fn reached<T: Types>(
+    handovers: &[SharedHandover<T>],
+    remembers: Epoch,
+    head: &BlockOf<T>,
+    blocks: &[FullBlockOf<T>],
+) -> usize {
+    let is_here = |end: &SharedHandover<T>| {
+        end.ended() < remembers
+            || end.state.height <= head.height()
+            || blocks.iter().any(|full| full.block.id() == end.state.block_id)
+    };
+    handovers.iter().take_while(|end| is_here(end)).count()
 }
 
 /// What the slot of the log holds: a memory, behind its epoch.
