@@ -107,13 +107,15 @@ pub fn newest<F: Family>(cluster: &Cluster<F>) -> Committee {
     cluster.correct().filter_map(members).max_by_key(Committee::epoch).expect("it is governed")
 }
 
-/// Whether all members of the newest epoch have executed all commands.
+/// Whether all correct members of the newest epoch have executed all commands.
 #[must_use]
 pub fn members_are_level<F: Family>(cluster: &Cluster<F>) -> bool {
     let all = cluster.oracles.commands.len();
     newest(cluster).replicas().all(|id| {
-        let core = cluster.slots[id.index()].core.as_ref();
-        core.is_some_and(|core| core.execution().application().committed().len() == all)
+        let slot = &cluster.slots[id.index()];
+        let core = slot.core.as_ref();
+        slot.faulty
+            || core.is_some_and(|core| core.execution().application().committed().len() == all)
     })
 }
 

@@ -43,6 +43,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         Trouble::LostData if faults(replicas) > 1 && size.percent(50) => {
             some(&mut size, replicas, 1)
         }
+        Trouble::Changes if size.percent(50) => some(&mut size, replicas, 1),
         _ => Vec::new(),
     };
     let drawn = rng.pick(&rules::ALL);
