@@ -39,13 +39,16 @@ pub enum Trouble {
     Liars,
     /// Up to f replicas lose their data; or one lies, as above, and f − 1 do.
     LostData,
-    /// Members change, of eight replicas of which one may lie, as above. Only where it is asked for.
+    /// Members change, of eight replicas that are all correct. Only where it is asked for.
     Changes,
+    /// The same, and one of them may lie, as above.
+    LyingChanges,
 }
 
 impl Trouble {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Faults, Self::Liars, Self::LostData, Self::Changes];
+    pub const ALL: [Self; 5] =
+        [Self::Faults, Self::Liars, Self::LostData, Self::Changes, Self::LyingChanges];
 
     /// Its name on the command line.
     #[must_use]
@@ -55,7 +58,14 @@ impl Trouble {
             Self::Liars => "liars",
             Self::LostData => "lost-data",
             Self::Changes => "changes",
+            Self::LyingChanges => "lying-changes",
         }
+    }
+
+    /// Whether members change.
+    #[must_use]
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Changes | Self::LyingChanges)
     }
 
     /// The one called `name`.
@@ -156,7 +166,7 @@ pub fn run<F: Family>(
         Trouble::LostData if !F::Protocol::CAPABILITIES.contains(&Capability::Rejoin) => {
             Trouble::Faults
         }
-        Trouble::Changes if !F::CHANGES_MEMBERS => Trouble::Faults,
+        trouble if trouble.changes() && !F::CHANGES_MEMBERS => Trouble::Faults,
         trouble => trouble,
     };
     let mut config = draw::config(&mut rng, seed, plan, trouble);
@@ -177,7 +187,7 @@ pub fn run<F: Family>(
         F::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
     // What is looked at besides knows one committee.
-    if seed.is_multiple_of(4) && trouble != Trouble::Changes {
+    if seed.is_multiple_of(4) && !trouble.changes() {
         F::watch_strictly(cluster);
     }
     storm::rage(cluster, &mut rng, plan, trouble);
@@ -189,7 +199,7 @@ pub fn run<F: Family>(
         _ => Vec::new(),
     };
     heal(cluster, &down);
-    if trouble == Trouble::Changes {
+    if trouble.changes() {
         changes::must_recover(cluster);
         return Tally::of(cluster);
     }

@@ -455,23 +455,24 @@ fn changes_among_crashes_losses_and_delays_lose_nothing() {
 }
 
 /// The same among all else that goes wrong in the worlds of `quorate sim --trouble changes`:
-/// partitions, clocks, disks that lose power or are full.
+/// partitions, clocks, disks that lose power or are full; and with a liar (`lying-changes`).
 #[test]
 fn members_change_in_any_world() {
-    let plan = Plan { trouble: Some(Trouble::Changes), ..Plan::default() };
-    let campaign = |seeds| Campaign {
+    let campaign = |trouble, seeds| Campaign {
         first: 0,
         seeds,
         time: None,
         threads: 2,
         most_violations: 1,
-        plan: plan.clone(),
+        plan: Plan { trouble: Some(trouble), ..Plan::default() },
     };
-    let hotstuff = campaign(150).run::<HotStuffs>(&Progress::default());
-    let pbft = campaign(60).run::<Pbfts>(&Progress::default());
-    for report in [hotstuff, pbft] {
-        assert_eq!(report.violations, []);
-        assert!(report.tally.faults.of("members changed") > 0);
+    for trouble in [Trouble::Changes, Trouble::LyingChanges] {
+        let hotstuff = campaign(trouble, 150).run::<HotStuffs>(&Progress::default());
+        let pbft = campaign(trouble, 60).run::<Pbfts>(&Progress::default());
+        for report in [hotstuff, pbft] {
+            assert_eq!(report.violations, []);
+            assert!(report.tally.faults.of("members changed") > 0);
+        }
     }
 }
 
@@ -479,10 +480,17 @@ fn members_change_in_any_world() {
 /// lost its frames once it was decided, and nobody could make the handover (878). The power failed
 /// between the file of the epochs and the log's blocks up to the sealing one (5107). The disk was
 /// full between the ends of two epochs, before the state of a later one was taken over (2699).
+/// Nobody gave void blocks to who needed them to come to the end of the epoch (1055).
 #[test]
 fn worlds_that_once_failed_do_not_fail_again() {
-    let plan = Plan { trouble: Some(Trouble::Changes), ..Plan::default() };
-    for seed in [878, 2_699, 5_107] {
+    let once = [
+        (878, Trouble::Changes),
+        (2_699, Trouble::Changes),
+        (5_107, Trouble::Changes),
+        (1_055, Trouble::LyingChanges),
+    ];
+    for (seed, trouble) in once {
+        let plan = Plan { trouble: Some(trouble), ..Plan::default() };
         let (outcome, _) = campaign::run::<HotStuffs>(seed, &plan, Trace::default());
         assert_eq!(outcome.err(), None);
     }

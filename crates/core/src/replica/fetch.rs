@@ -1,6 +1,8 @@
 //! Fetching what this replica lacks, and serving others what they lack: blocks, or a snapshot.
 //! [`catch_up`](super::catch_up) says what is asked for, and of whom.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::catch_up::{BUDGET_BYTES, Chunked};
@@ -14,7 +16,9 @@ use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::{Restoring, SnapshotError};
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, BlockOf, FullBlockOf, Handover, Protocol, Verifier as _};
+use crate::protocols::protocol::{
+    self, Ancestry, BlockOf, FullBlockOf, Handover, Protocol, Verifier as _,
+};
 
 /// A fetched block that may be believed, with its frames.
 type VerifiedBlock<T> = (Verified<BlockOf<T>>, Vec<SharedFrame>);
@@ -31,10 +35,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if let Some(end) = self.epochs.end_above(above).cloned() {
             return self.serve_end(now, to, (above, budget_bytes), &end, fx);
         }
-        let mut root = self.protocol.committed().height();
-        if self.is_governed() {
-            root = root.min(self.execution.height());
-        }
+        let (root, path) = self.beyond_the_log(&tip);
         if above < root && !self.snapshots.log_reaches(above) {
             return self.offer_snapshot(now, to, fx);
         }
@@ -42,8 +43,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let frames = self.payload.bodies(&block.id())?.clone();
             Some(FullBlock { block, frames })
         };
-        let path = self.protocol.path(&tip).into_iter();
-        let tail: Vec<_> = path.filter(|block| block.height() > above).filter_map(full).collect();
+        let path = path.into_iter().filter(|block| block.height() > above);
+        let tail: Vec<_> = path.map_while(full).collect();
         let budget_bytes = budget_bytes.min(BUDGET_BYTES);
         if above >= root {
             if !tail.is_empty() {
@@ -53,6 +54,23 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         } else {
             fx.output(Action::ServeChain { to, above, through: root, budget_bytes, tail });
         }
+    }
+
+    /// How far the log's index goes, and the blocks behind that, up to `tip`. Where members may
+    /// change, a block is in the index once it is executed: those that are decided above the
+    /// sealing one never are, and who is behind needs them to come to the end of the epoch.
+    fn beyond_the_log(&self, tip: &BlockId) -> (Height, Vec<BlockOf<P::Types>>) {
+        let (head, path) = (self.protocol.committed(), self.protocol.path(tip));
+        let executed = self.execution.height();
+        if !self.is_governed() || executed >= head.height() {
+            return (head.height(), path);
+        }
+        let below = self.protocol.ancestors(head, executed);
+        let mut blocks = below.map(|Ancestry { blocks, .. }| blocks).unwrap_or_default();
+        blocks.push(Arc::clone(head));
+        blocks.extend(path);
+        let follows = blocks.first().is_some_and(|first| first.height() == executed.next());
+        (executed, if follows { blocks } else { Vec::new() })
     }
 
     /// What a peer lacks is gone: it is offered a snapshot, if there is one.

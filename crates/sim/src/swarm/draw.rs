@@ -28,12 +28,12 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         Trouble::Faults => rng.pick(&[1, 2, 3, 4, 4, 4, 4, 5, 7, 10]),
         Trouble::Liars => rng.pick(&[4, 4, 4, 5, 7, 10]),
         Trouble::LostData => rng.pick(&[4, 4, 7]),
-        Trouble::Changes => CHANGING,
+        Trouble::Changes | Trouble::LyingChanges => CHANGING,
     };
     let replicas = plan.replicas.unwrap_or(drawn);
     let mut size = latest(seed);
     let replicas = match trouble {
-        Trouble::Changes => replicas.max(4),
+        trouble if trouble.changes() => replicas.max(4),
         _ => many(&mut size, plan).unwrap_or(replicas),
     };
     let twins = match trouble {
@@ -43,7 +43,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         Trouble::LostData if faults(replicas) > 1 && size.percent(50) => {
             some(&mut size, replicas, 1)
         }
-        Trouble::Changes if size.percent(50) => some(&mut size, replicas, 1),
+        Trouble::LyingChanges if size.percent(50) => some(&mut size, replicas, 1),
         _ => Vec::new(),
     };
     let drawn = rng.pick(&rules::ALL);
@@ -54,7 +54,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         (Form::Threshold, Form::Aggregate),
     ]);
     // A change is signed by keys that a signature is checked by alone.
-    let changes = trouble == Trouble::Changes;
+    let changes = trouble.changes();
     let forms = if changes { (Form::List, Form::List) } else { forms };
     let batch_commands = rng.pick(&[1, 5, 100]);
     let config = Config {

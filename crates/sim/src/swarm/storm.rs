@@ -57,7 +57,9 @@ pub(super) fn rage<F: Family>(
             Trouble::LostData if later.percent(20) => damage_again(cluster, &mut later, &harmed),
             Trouble::Liars if rng.percent(10) => forget(cluster, rng),
             Trouble::Liars if later.percent(10) => set_back(cluster, &mut later),
-            Trouble::Changes if rng.percent(25) => changes.draw(cluster, rng),
+            Trouble::Changes | Trouble::LyingChanges if rng.percent(25) => {
+                changes.draw(cluster, rng)
+            }
             _ => {}
         }
         cluster.run_for(rng.pick(&[1_000, 10_000, 50_000, 300_000]));
