@@ -1,0 +1,3 @@
+//! Two message delays.
+
+pub mod choice;
