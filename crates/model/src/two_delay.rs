@@ -47,6 +47,8 @@ pub struct TwoDelay {
     pub replicas: usize,
     /// How many views there are.
     pub views: u8,
+    /// How many blocks of a view correct replicas vote for, at most.
+    pub blocks: usize,
     /// How much is up to the scheduler.
     pub scheduler: Scheduler,
     /// What correct replicas do.
@@ -104,11 +106,12 @@ impl TwoDelay {
 
 impl fmt::Display for TwoDelay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { replicas, views, scheduler, rule } = self;
+        let Self { replicas, views, blocks, scheduler, rule } = self;
         match rule {
-            Rule::Right => write!(f, "two delays, n = {replicas}, {views} views, {scheduler:?}"),
-            wrong => write!(f, "two delays that {}, {views} views", wrong.name()),
+            Rule::Right => write!(f, "two delays, n = {replicas}, ")?,
+            wrong => write!(f, "two delays that {}, ", wrong.name())?,
         }
+        write!(f, "{views} views, {blocks} blocks each, {scheduler:?}")
     }
 }
 

@@ -6,7 +6,7 @@ use quorate_model::two_delay::{Block, Move, Rule, State, TwoDelay, explore, walk
 use stateright::Model as _;
 
 fn four(views: u8, rule: Rule) -> TwoDelay {
-    TwoDelay { replicas: 4, views, scheduler: Scheduler::Sparing, rule }
+    TwoDelay { replicas: 4, views, blocks: 2, scheduler: Scheduler::Sparing, rule }
 }
 
 fn seven(views: u8, rule: Rule) -> TwoDelay {

@@ -175,8 +175,12 @@ impl State {
             || model.rule == Rule::Unjustified
     }
 
-    /// The blocks that the leader may propose, one of each payload that nobody knows yet.
+    /// The blocks that the leader may propose: those that are voted for, and one on each parent that
+    /// nobody knows yet, as long as there may be more.
     fn proposals(&self, model: &TwoDelay) -> Vec<Block> {
+        if self.current().count() >= model.blocks {
+            return self.current().map(|block| self.blocks[usize::from(block)]).collect();
+        }
         let parents = self.certified.iter().filter(|parent| self.is_justified(model, **parent));
         let of = |parent: &u8| {
             let with = |payload| Block { view: self.view, parent: *parent, payload };
