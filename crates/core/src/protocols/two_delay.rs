@@ -162,6 +162,7 @@ impl TwoDelay {
             let known = memory.tc.as_ref().map_or(View(0), |tc| tc.view);
             self.view = memory.high_qc.view.max(known).next();
             self.memory = memory;
+            self.forget_unsaid();
         }
         self.try_commit(fx);
         self.sign_again(fx);

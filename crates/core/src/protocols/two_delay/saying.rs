@@ -190,19 +190,26 @@ impl TwoDelay {
         fx.output(Output::Sign(statement));
     }
 
-    /// After a restart: what it said last is signed once more. A vote for a block that was lost
-    /// with the power never left, for it was written with it; it must not leave now.
+    /// After a restart: the memory may have survived a power failure that the block beside it did
+    /// not. Then the first vote for that block never left, nor did anything after it in that view.
+    /// (If a later state was taken over meanwhile, the block may lie below that.)
+    pub(super) fn forget_unsaid(&mut self) {
+        let Said { view, first, .. } = &self.memory.said;
+        let is_lost = |(block, _): (BlockId, Signature)| self.chain.get(&block).is_none();
+        if *view > self.chain.head().view() && first.flatten().is_some_and(is_lost) {
+            self.memory.said = Said { view: View(0), ..Said::default() };
+            self.must_write = true;
+        }
+    }
+
+    /// After a restart: what it said last is signed once more.
     pub(super) fn sign_again(&mut self, fx: &mut Fx) {
         let Said { view, first, fallbacks, second, gave_up } = self.memory.said.clone();
         if view == View(0) {
             return;
         }
-        let is_here = |vote: &Option<(BlockId, Signature)>| match vote {
-            Some((block, _)) => self.chain.get(block).is_some(),
-            None => true,
-        };
-        let first = first.filter(is_here).map(|vote| Unsigned::Vote(Phase::First, view, vote));
-        let fallbacks = fallbacks.into_iter().map(Some).filter(is_here);
+        let first = first.map(|vote| Unsigned::Vote(Phase::First, view, vote));
+        let fallbacks = fallbacks.into_iter().map(Some);
         let fallbacks = fallbacks.map(|vote| Unsigned::Vote(Phase::Fallback, view, vote));
         let second =
             second.map(|block| Unsigned::Vote(Phase::Second, view, Some((block, Signature::NONE))));
