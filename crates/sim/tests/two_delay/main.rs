@@ -1,5 +1,7 @@
 //! The laboratory's protocol of two delays in clusters in which anything may go wrong.
 
+mod liars;
+
 use std::collections::BTreeMap;
 
 use quorate_core::ledger::block::BlockId;
