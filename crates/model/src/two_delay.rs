@@ -23,6 +23,7 @@
 //!
 //! Correct replicas are alike: states that differ by their names only are one.
 
+pub mod campaign;
 mod mutant;
 mod state;
 mod walk;

@@ -1,8 +1,9 @@
 //! The protocol of two delays: a small part of what `make model` explores, every wrong rule, and
 //! the two counterexamples to a view change that looks at last votes alone.
 
+use quorate_model::campaign::Depth;
 use quorate_model::rounds::Scheduler;
-use quorate_model::two_delay::{Block, Move, Rule, State, TwoDelay, explore, walks};
+use quorate_model::two_delay::{Block, Move, Rule, State, TwoDelay, campaign};
 use stateright::Model as _;
 
 fn four(views: u8, rule: Rule) -> TwoDelay {
@@ -14,28 +15,27 @@ fn seven(views: u8, rule: Rule) -> TwoDelay {
 }
 
 #[test]
-fn no_views_of_four_replicas_part_them_or_have_no_end() {
-    for model in
-        [four(2, Rule::Right), TwoDelay { scheduler: Scheduler::Full, ..four(2, Rule::Right) }]
-    {
-        let run = explore(model, 1);
-        assert!(run.holds(true), "{run}: {:#?}", run.violation);
-    }
-}
-
-#[test]
-fn walks_of_seven_replicas_break_nothing() {
-    let seen = walks(&seven(4, Rule::Right), 300);
-    assert_eq!(seen.violation, None);
-    assert!(seen.fast > 20 && seen.slow > 20 && seen.conflicts > 0, "{seen:?}");
+fn no_views_part_the_replicas_or_have_no_end() {
+    let mut runs = 0;
+    campaign::rules(Depth::Quick, 1, |run, held| {
+        assert!(held, "{run}: {:#?}", run.violation);
+        runs += 1;
+    });
+    assert_eq!(runs, 3);
 }
 
 #[test]
 fn every_wrong_rule_is_found() {
-    for rule in Rule::MUTANTS {
-        let run = explore(four(3, rule), 1);
-        assert!(run.violation.is_some(), "{run}");
-    }
+    let mut found = Vec::new();
+    campaign::mutants(1, |run| found.push(run.violation.clone().map(|(property, _)| property)));
+    assert_eq!(found, [Some("agreement"); 8]);
+}
+
+/// With seven replicas a commit by one first vote too few is one by n − f.
+#[test]
+fn commits_by_n_minus_f_first_votes_are_found_with_seven() {
+    let run = campaign::seven(Rule::FastTooEarly, 2_000);
+    assert!(run.violation.is_some(), "{run}");
 }
 
 /// What the last vote of a replica says: a view, and the block of it.

@@ -66,6 +66,12 @@ pub const NAME: &str = "laboratory-two-delay";
 pub const FAST_DELAYS: u64 = 2;
 /// The same if fewer do.
 pub const SLOW_DELAYS: u64 = 3;
+/// Kinds of votes in a view: first, fallback and second votes.
+pub const PHASES: u8 = 3;
+/// What a view change costs.
+pub const VIEW_CHANGE: &str = "O(n²) broadcast blank votes, then fallback votes or time-outs";
+/// Where it is from.
+pub const SOURCE: &str = "docs/protocols/two-delay.md";
 
 type Fx = Effects<Output<Types>, Record<Types>>;
 
@@ -119,8 +125,12 @@ pub fn origin(committee: &Committee) -> Origin<Types> {
 impl TwoDelay {
     /// The protocol of replica `me` of a committee that it [supports], before its
     /// [`Input::Start`](crate::protocols::protocol::Input::Start).
+    ///
+    /// # Panics
+    /// If it does not support the committee: its counts would be wrong.
     #[must_use]
     pub fn new(committee: Committee, me: ReplicaId, patience: Patience) -> Self {
+        assert!(supports(&committee), "members must weigh the same, for ever");
         let Origin { genesis, memory, .. } = origin(&committee);
         Self {
             me,
