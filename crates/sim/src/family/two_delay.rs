@@ -73,6 +73,11 @@ impl Family for TwoDelays {
         }
     }
 
+    fn set_up(trace: &mut Trace, _: &Config) {
+        // Fallback votes are told by their messages.
+        trace.phases = 1;
+    }
+
     fn sends(oracles: &mut Oracles, replica: usize, (epoch, _): (Epoch, Time), message: &Message) {
         oracles.sends_of_two_delays(replica, epoch, message);
     }
