@@ -199,7 +199,9 @@ impl Protocol for TwoDelay {
         {
             return Some(missing);
         }
+        // It may have been left behind by a commit.
         let proposal = self.proposal.as_ref().map(|block| block.id());
+        let proposal = proposal.filter(|id| self.chain.holds(id));
         if let Some(missing) = proposal.and_then(|id| self.lacking(&id, Vec::new())) {
             return Some(missing);
         }
