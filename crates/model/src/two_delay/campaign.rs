@@ -13,15 +13,12 @@ const fn four(views: u8, blocks: usize, scheduler: Scheduler) -> TwoDelay {
 
 /// Checks the rules. `each` is called with each run as it ends, and whether it was good.
 pub fn rules(depth: Depth, threads: usize, mut each: impl FnMut(&Run, bool)) {
-    let (models, walked): (&[TwoDelay], _) = match depth {
-        Depth::Quick => (&[four(2, 2, Sparing), four(2, 2, Full)], 300),
-        Depth::Full => {
-            let deep = &[four(2, 3, Full), four(3, 2, Sparing), four(3, 2, Full)];
-            (deep, 20_000)
-        }
+    let (models, walked) = match depth {
+        Depth::Quick => (vec![four(2, 2, Sparing), four(2, 2, Full)], 300),
+        Depth::Full => (vec![four(2, 3, Full), four(3, 2, Sparing), four(3, 2, Full)], 20_000),
     };
     for model in models {
-        let run = explore(*model, threads);
+        let run = explore(model, threads);
         each(&run, run.holds(true));
     }
     let run = seven(Rule::Right, walked);
