@@ -7,14 +7,12 @@ use quorate_core::base::membership::{Committee, Governance, Member, Opening, Rep
 use quorate_core::base::wire::{Decode as _, Encode as _, Reader};
 use quorate_core::ledger::block::Block;
 use quorate_core::protocols::protocol::{Malformed, Protocol as _};
-use quorate_core::protocols::two_delay::certificate::{
-    Commit, Domain, GaveUp, Phase, Qc, Signed, Tc,
-};
+use quorate_core::protocols::two_delay::certificate::{Commit, GaveUp, Phase, Qc, Signed, Tc};
 use quorate_core::protocols::two_delay::words::{
     Content, MAX_FALLBACKS, Memory, Said, Standing, Vote,
 };
 use quorate_core::protocols::two_delay::{
-    Message, Patience, TwoDelay, memory_bytes, origin, supports,
+    Domain, Message, Patience, TwoDelay, memory_bytes, origin, supports,
 };
 use quorate_core::{Digest, Epoch, Height, ReplicaId, View};
 

@@ -4,7 +4,7 @@
 //! `docs/protocols/two-delay.md` has the rules, the argument for them, and the sources. By file:
 //!
 //! - [`choice`]: which blocks first votes may have committed. All that is new here rests on it;
-//! - [`certificate`]: QCs, TCs and commits, and what is signed;
+//! - [`certificate`]: QCs, TCs and commits; [`domain`]: what is signed, and what a certificate needs;
 //! - `saying`: when a replica votes, falls back and gives up;
 //! - `proposing`: when a leader proposes, and what;
 //! - `heard`: what each replica said, in few views;
@@ -33,6 +33,7 @@ pub mod certificate;
 mod chain;
 pub mod choice;
 mod clock;
+pub mod domain;
 mod heard;
 mod proposing;
 mod saying;
@@ -42,8 +43,8 @@ pub mod words;
 
 use std::sync::Arc;
 
-pub use certificate::Domain;
 pub use clock::Patience;
+pub use domain::Domain;
 pub use words::{Message, Types, memory_bytes};
 
 use crate::base::crypto::{Signature, Statement};

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use quorate_core::ReplicaId;
 use quorate_core::ledger::block::Block;
 use quorate_core::protocols::protocol::Protocol as _;
-use quorate_core::protocols::two_delay::Message;
-use quorate_core::protocols::two_delay::certificate::{Domain, Phase};
+use quorate_core::protocols::two_delay::certificate::Phase;
 use quorate_core::protocols::two_delay::words::Content;
+use quorate_core::protocols::two_delay::{Domain, Message};
 use quorate_core::replica::message::PeerMessage;
 
 use crate::cluster::family::TwoDelays;

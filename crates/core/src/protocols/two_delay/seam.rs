@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::certificate::{Domain, Phase, Qc};
+use super::certificate::{Phase, Qc};
+use super::domain::Domain;
 use super::heard::Heard;
 use super::words::{Message, Nothing, Types, Vote};
 use super::{Fx, TwoDelay};

@@ -1,6 +1,7 @@
 //! What commits prove to those who run no replica.
 
-use super::certificate::{Commit, Domain};
+use super::certificate::Commit;
+use super::domain::Domain;
 use super::words::{Content, Types};
 use crate::base::crypto::Check;
 use crate::base::membership::Committee;
