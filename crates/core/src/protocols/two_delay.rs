@@ -4,7 +4,8 @@
 //! `docs/protocols/two-delay.md` has the rules, the argument for them, and the sources. By file:
 //!
 //! - [`choice`]: which blocks first votes may have committed. All that is new here rests on it;
-//! - [`certificate`]: QCs, TCs and commits; [`domain`]: what is signed, and what a certificate needs;
+//! - [`certificate`]: QCs, TCs and commits;
+//! - [`domain`]: what is signed, and what a certificate needs;
 //! - `saying`: when a replica votes, falls back and gives up;
 //! - `proposing`: when a leader proposes, and what;
 //! - `heard`: what each replica said, in few views;
