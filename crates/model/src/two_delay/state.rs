@@ -175,8 +175,8 @@ impl State {
             || model.rule == Rule::Unjustified
     }
 
-    /// The blocks that the leader may propose: those that are voted for, and one on each parent that
-    /// nobody knows yet, as long as there may be more.
+    /// The blocks that the leader may propose: those that are voted for, and one on each parent
+    /// that nobody knows yet, as long as there may be more.
     fn proposals(&self, model: &TwoDelay) -> Vec<Block> {
         if self.current().count() >= model.blocks {
             return self.current().map(|block| self.blocks[usize::from(block)]).collect();
