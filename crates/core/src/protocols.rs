@@ -6,3 +6,4 @@ pub mod pbft;
 pub mod protocol;
 pub mod sequencer;
 pub mod snow;
+pub mod two_delay;

@@ -10,7 +10,8 @@
 //! - [`driver`]: the real `HotStuff` driver under a network that loses, repeats and reorders.
 //!   Shallow: a few views, but with everything the driver does between messages.
 //!
-//! [`pbft`] has the same two of PBFT's view changes.
+//! [`pbft`] has the same two of PBFT's view changes. [`two_delay`] has the rules of the protocol of
+//! two delays.
 //!
 //! [`spec`] holds recorded runs of production against the TLA+ specification in `specs/`.
 //!
@@ -24,4 +25,5 @@ pub mod pbft;
 pub mod report;
 pub mod rounds;
 pub mod spec;
+pub mod two_delay;
 pub mod values;

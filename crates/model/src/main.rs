@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::process::ExitCode;
 
 use quorate_model::campaign::{self, Depth};
-use quorate_model::pbft;
 use quorate_model::report::Run;
+use quorate_model::{pbft, two_delay};
 
 fn main() -> ExitCode {
     let asked = |name: &str| std::env::args().skip(1).any(|arg| arg == name);
@@ -33,5 +33,7 @@ fn main() -> ExitCode {
     campaign::mutants(threads, wrong);
     pbft::campaign::rules(depth, threads, right);
     pbft::campaign::mutants(threads, wrong);
+    two_delay::campaign::rules(depth, threads, right);
+    two_delay::campaign::mutants(threads, wrong);
     if good.get() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -19,6 +19,7 @@ use quorate_core::protocols::pbft::{self, Authentication, Patience, Pbft};
 use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
 use quorate_core::protocols::snow::snowman::{self, Snowman};
+use quorate_core::protocols::two_delay::{self, TwoDelay};
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Height, ReplicaId};
 
@@ -38,6 +39,8 @@ pub enum Family {
     Snowman(snowman::Settings),
     /// One leader that all believe: for the laboratory.
     Sequencer,
+    /// Two message delays: for the laboratory.
+    TwoDelay(two_delay::Patience),
 }
 
 /// How the protocol of a family is made.
@@ -179,6 +182,23 @@ impl Build for Sequencers {
     }
 }
 
+impl Build for two_delay::Patience {
+    type Types = two_delay::Types;
+    type Protocol = TwoDelay;
+
+    fn origin(&self, committee: &Committee) -> Origin<two_delay::Types> {
+        two_delay::origin(committee)
+    }
+
+    fn protocol(self, committee: Committee, me: ReplicaId) -> TwoDelay {
+        TwoDelay::new(committee, me, self)
+    }
+
+    fn verifier(&self, committee: Committee) -> two_delay::Domain {
+        two_delay::Domain::new(committee)
+    }
+}
+
 /// A client asks for what the cluster's protocol cannot give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lacking {
@@ -224,6 +244,7 @@ impl Family {
                 ..snowman::Settings::default()
             }),
             None if name == sequencer::NAME => Self::Sequencer,
+            None if name == two_delay::NAME => Self::TwoDelay(two_delay::Patience::default()),
             None => unreachable!("every name of configuration is that of a protocol"),
         }
     }
@@ -244,6 +265,10 @@ impl Family {
             }
             Self::Snowman(settings) => Self::Snowman(settings),
             Self::Sequencer => Self::Sequencer,
+            Self::TwoDelay(_) => {
+                let ViewTimeout { base, max, .. } = node.view_timeout;
+                Self::TwoDelay(two_delay::Patience { base, max })
+            }
         }
     }
 
@@ -254,6 +279,7 @@ impl Family {
             Self::Pbft(settings) => job.run(settings),
             Self::Snowman(settings) => job.run(settings),
             Self::Sequencer => job.run(Sequencers),
+            Self::TwoDelay(patience) => job.run(patience),
         }
     }
 }

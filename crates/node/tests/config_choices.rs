@@ -349,6 +349,18 @@ fn a_protocol_that_tolerates_no_fault_is_for_laboratories() {
 }
 
 #[test]
+fn a_protocol_that_is_an_experiment_is_for_laboratories() {
+    let world = world();
+    world.set("protocol = \"laboratory-two-delay\"");
+    let what =
+        "`protocol` is \"laboratory-two-delay\", but `laboratory.enabled` is false in node.toml";
+    let remedy = "choose a protocol that is not an experiment; or, where nothing is at stake, set \
+                  laboratory.enabled = true";
+    world.expect(what, "protocol = ", remedy);
+    world.load(&[("laboratory.enabled", "true")]).unwrap();
+}
+
+#[test]
 fn laboratory_switches_do_nothing_by_accident() {
     let world = world();
     for (key, value, shown, preset) in [

@@ -190,7 +190,12 @@ fn every_rule_stands_alone_somewhere() {
         let signatures = Some(SchemeName::Ed25519);
         Choices { protocol: Some(protocol), signatures, ..Choices::default() }.among(4)
     };
-    let others = [ProtocolName::Pbft, ProtocolName::Snowman, ProtocolName::LaboratorySequencer];
+    let others = [
+        ProtocolName::Pbft,
+        ProtocolName::Snowman,
+        ProtocolName::LaboratorySequencer,
+        ProtocolName::LaboratoryTwoDelay,
+    ];
     let others = others.map(without_parts);
     for rule in &WARNED {
         let alone = Combination::all()

@@ -17,6 +17,7 @@ mod hotstuff;
 mod pbft;
 mod sequencer;
 mod snowman;
+mod two_delay;
 
 pub use hotstuff::HotStuffs;
 pub use pbft::Pbfts;
@@ -25,6 +26,8 @@ pub(crate) use pbft::said::Said;
 pub use sequencer::Sequencers;
 pub use snowman::epochs::Epochs;
 pub use snowman::{Frosties, ODD_EPOCH, Sampled, Snowmans};
+pub use two_delay::TwoDelays;
+pub(crate) use two_delay::said::Said as SaidOfTwoDelays;
 
 /// A message of a family's protocol.
 pub type MessageOf<F> = <<F as Family>::Types as Types>::Message;

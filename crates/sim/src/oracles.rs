@@ -11,12 +11,12 @@ use quorate_core::ledger::block::{self, BlockId, Content};
 use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
-use quorate_core::protocols::pbft;
 use quorate_core::protocols::pbft::words::NewView;
+use quorate_core::protocols::{pbft, two_delay};
 use quorate_core::{Digest, Epoch, Height, Time};
 
 use super::config::Config;
-use super::family::{Epochs, Said};
+use super::family::{Epochs, Said, SaidOfTwoDelays};
 use super::strict::Strict;
 
 /// A view and its epoch in one number, which grows from epoch to epoch.
@@ -57,6 +57,10 @@ pub struct Oracles {
     pub asked: BTreeMap<String, u64>,
     /// Of PBFT: what correct replicas have said, by epoch.
     said: BTreeMap<Epoch, Said>,
+    /// Of the protocol of two delays: the same.
+    said_of_two_delays: BTreeMap<Epoch, SaidOfTwoDelays>,
+    /// How many replicas there are.
+    replicas: usize,
     /// Of Snowman: what correct replicas have said of epochs.
     pub epochs: Epochs,
     /// What else is looked at.
@@ -66,7 +70,7 @@ pub struct Oracles {
 impl Oracles {
     /// Of so many replicas that have said nothing yet.
     pub fn of(replicas: usize) -> Self {
-        Self { epochs: Epochs::of(replicas), ..Self::default() }
+        Self { epochs: Epochs::of(replicas), replicas, ..Self::default() }
     }
 
     /// A correct replica signs. Kinds and offsets as `crypto::Statement` documents its bytes.
@@ -151,6 +155,17 @@ impl Oracles {
             "proposals: r{replica} made two proposals in view {}",
             block.view
         );
+    }
+
+    /// A correct replica of the protocol of two delays sends.
+    pub fn sends_of_two_delays(
+        &mut self,
+        replica: usize,
+        epoch: Epoch,
+        message: &two_delay::Message,
+    ) {
+        let said = self.said_of_two_delays.entry(epoch).or_default();
+        said.sends(replica, self.replicas, message);
     }
 
     /// A correct replica of PBFT sends a message.

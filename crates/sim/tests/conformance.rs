@@ -9,7 +9,7 @@ use quorate_core::protocols::hotstuff::rules::{
 use quorate_core::protocols::pbft::{Authentication, Settings};
 use quorate_core::protocols::protocol::{Capability, Protocol as _};
 use quorate_core::protocols::snow::snowman::{Fallback, Settings as SnowmanSettings};
-use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers, Snowmans};
+use quorate_sim::family::{Family, HotStuffs, Pbfts, Sequencers, Snowmans, TwoDelays};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
@@ -238,5 +238,6 @@ conformance! {
     pbft_with_macs: Pbfts, pbft(Authentication::Macs);
     snowman: Snowmans, sampled();
     snowman_frosty: Snowmans, falling_back();
+    two_delay: TwoDelays, Config::default();
     sequencer: Sequencers, Config::default();
 }

@@ -1,7 +1,7 @@
 //! `quorate protocols`: what there is to choose from, by the constants the code runs by.
 
 use quorate_core::protocols::hotstuff::rules::{self, Rules as _, SECOND_VOTE_DELAYS, TwoChain};
-use quorate_core::protocols::pbft;
+use quorate_core::protocols::{pbft, two_delay};
 use quorate_node::config::combination::REFUSED;
 use quorate_node::config::{LeaderName, PacemakerName, SchemeName};
 use quorate_transport::TransportName;
@@ -57,6 +57,16 @@ fn as_table() -> String {
         String::new(),
         pbft::SOURCE.to_owned(),
     ]);
+    rows.push([
+        two_delay::NAME.to_owned(),
+        two_delay::PHASES.to_string(),
+        "1".to_owned(),
+        two_delay::FAST_DELAYS.to_string(),
+        (two_delay::FAST_DELAYS + CLIENT_DELAYS).to_string(),
+        two_delay::VIEW_CHANGE.to_owned(),
+        "laboratory.enabled; n - 1 votes".to_owned(),
+        two_delay::SOURCE.to_owned(),
+    ]);
     let mut text = table(head, &rows);
     text.push_str(
         "\nphases: kinds of votes in a view. QCs: certificates until a block is committed.\n\
@@ -107,6 +117,16 @@ fn as_json() -> serde_json::Value {
         "client_delays": pbft::MESSAGE_DELAYS + CLIENT_DELAYS,
         "view_change": pbft::VIEW_CHANGE,
         "source": pbft::SOURCE,
+    }));
+    protocols.push(json!({
+        "name": two_delay::NAME,
+        "phases": two_delay::PHASES,
+        "certificates": 1,
+        "message_delays": two_delay::FAST_DELAYS,
+        "client_delays": two_delay::FAST_DELAYS + CLIENT_DELAYS,
+        "view_change": two_delay::VIEW_CHANGE,
+        "needs": "laboratory.enabled; n - 1 votes",
+        "source": two_delay::SOURCE,
     }));
     let refused: Vec<_> = REFUSED.iter().map(|rule| rule.reason).collect();
     let mut value = json!({

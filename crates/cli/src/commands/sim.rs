@@ -14,10 +14,11 @@ use quorate_adversary::Schedule;
 use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::protocols::pbft;
 use quorate_core::protocols::snow::snowman;
+use quorate_core::protocols::two_delay;
 use quorate_node::config::{Finding, Place};
 use quorate_sim::campaign::{self, Campaign, Progress, Report, Violation};
 use quorate_sim::diagram;
-use quorate_sim::family::{Family, Frosties, HotStuffs, Pbfts, Snowmans};
+use quorate_sim::family::{Family, Frosties, HotStuffs, Pbfts, Snowmans, TwoDelays};
 use quorate_sim::lines::Line;
 use quorate_sim::swarm::{Plan, Tally, Trouble};
 use quorate_sim::trace::Trace;
@@ -99,7 +100,8 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 fn protocol() -> clap::builder::PossibleValuesParser {
     let named = rules::ALL.map(|rules| rules.facts().name);
-    named.into_iter().chain([pbft::NAME, snowman::NAME, FROSTY]).collect::<Vec<_>>().into()
+    let others = [pbft::NAME, snowman::NAME, FROSTY, two_delay::NAME];
+    named.into_iter().chain(others).collect::<Vec<_>>().into()
 }
 
 fn trouble() -> clap::builder::PossibleValuesParser {
@@ -184,6 +186,7 @@ fn search(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             Some(pbft::NAME) => campaign.run::<Pbfts>(&progress),
             Some(snowman::NAME) => campaign.run::<Snowmans>(&progress),
             Some(FROSTY) => campaign.run::<Frosties>(&progress),
+            Some(two_delay::NAME) => campaign.run::<TwoDelays>(&progress),
             _ => campaign.run::<HotStuffs>(&progress),
         });
         let live = std::io::stderr().is_terminal();
@@ -245,6 +248,7 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<(), Failure> {
         Some(pbft::NAME) => traced::<Pbfts>(seed, &arguments.plan()),
         Some(snowman::NAME) => traced::<Snowmans>(seed, &arguments.plan()),
         Some(FROSTY) => traced::<Frosties>(seed, &arguments.plan()),
+        Some(two_delay::NAME) => traced::<TwoDelays>(seed, &arguments.plan()),
         _ => traced::<HotStuffs>(seed, &arguments.plan()),
     };
     let words = match &outcome {

@@ -19,7 +19,8 @@ pub use crate::base::types::MAX_REPLICAS;
 pub use committee::{Committee, CommitteeError, Opening};
 pub(crate) use committee::{decode_members, encode_members};
 pub use counts::{
-    faults, faults_of_a_fifth, honest_witness, quorum, quorum_of_a_fifth, witness_of_a_fifth,
+    against_fast, against_fast_beside_liar, fast_quorum, faults, faults_of_a_fifth, honest_witness,
+    quorum, quorum_of_a_fifth, witness_of_a_fifth,
 };
 pub use member::{Governance, Member, ReplicaKey};
 

@@ -16,6 +16,7 @@ use quorate_sim as cluster;
 mod forged;
 mod pbft;
 mod script;
+mod two_delay;
 mod words;
 
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 26] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -56,6 +57,13 @@ const OTHERS: [&str; 19] = [
     "pbft/tentative",
     "pbft/view_change_macs",
     "pbft/view_change_signatures",
+    "two-delay/dead_leader",
+    "two-delay/equivocation",
+    "two-delay/happy_path",
+    "two-delay/late_replica",
+    "two-delay/one_silent",
+    "two-delay/split_leader",
+    "two-delay/two_silent_of_seven",
 ];
 
 /// Not run here: scripts of another test, which says how, and what is no script.
@@ -84,9 +92,13 @@ fn files(root: &Path, below: &Path, found: &mut BTreeSet<String>) {
 /// What a script says, and what happens.
 fn run(path: &Path) -> (String, String) {
     let text = std::fs::read_to_string(path).expect("a script");
-    let mut script: Box<dyn Script> = match path.parent().is_some_and(|it| it.ends_with("pbft")) {
-        true => Box::new(pbft::OfPbft::new()),
-        false => Box::new(script::OfHotStuff::new()),
+    let is_in = |folder: &str| path.parent().is_some_and(|it| it.ends_with(folder));
+    let mut script: Box<dyn Script> = if is_in("pbft") {
+        Box::new(pbft::OfPbft::new())
+    } else if is_in("two-delay") {
+        Box::new(two_delay::OfTwoDelays::new())
+    } else {
+        Box::new(script::OfHotStuff::new())
     };
     let (mut happened, mut said) = (String::new(), String::new());
     let mut skipping = false;

@@ -70,6 +70,8 @@ choice!(
         Snowman = "snowman",
         /// One leader orders and is believed: no fault is tolerated. For the laboratory.
         LaboratorySequencer = "laboratory-sequencer",
+        /// Two message delays where n - 1 replicas vote. For the laboratory.
+        LaboratoryTwoDelay = "laboratory-two-delay",
     }
 );
 choice!(

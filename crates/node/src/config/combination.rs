@@ -187,7 +187,7 @@ pub static REFUSED: [Rule; 5] = [
 ];
 
 /// What works, and should be known before it is relied on.
-pub static WARNED: [Rule; 4] = [
+pub static WARNED: [Rule; 5] = [
     Rule {
         key: "protocol",
         reason: "`protocol` is \"snowman\": its safety is probabilistic: two correct replicas may decide \
@@ -201,6 +201,13 @@ pub static WARNED: [Rule; 4] = [
         reason: "`protocol` is \"laboratory-sequencer\": replica 0 orders, all believe it, and no fault is tolerated",
         remedy: "set protocol = \"hotstuff-two-chain\", unless this is an experiment",
         applies: |choice| choice.protocol == ProtocolName::LaboratorySequencer,
+    },
+    Rule {
+        key: "protocol",
+        reason: "`protocol` is \"laboratory-two-delay\": it has been in no real use; a replica that lost its \
+                 data cannot come back, and there are no verified reads and no `pull`",
+        remedy: "set protocol = \"hotstuff-two-chain\", unless this is an experiment",
+        applies: |choice| choice.protocol == ProtocolName::LaboratoryTwoDelay,
     },
     Rule {
         key: "leader",
@@ -218,10 +225,14 @@ pub static WARNED: [Rule; 4] = [
 
 impl Combination {
     /// The protocols whose parts can be chosen: the HotStuff family. PBFT, Snowman and the
-    /// laboratory's sequencer have no pacemaker, leaders or routes of votes to choose.
+    /// laboratory's protocols have no pacemaker, leaders or routes of votes to choose.
     pub fn protocols() -> impl Iterator<Item = &'static ProtocolName> {
-        let without =
-            [ProtocolName::Pbft, ProtocolName::Snowman, ProtocolName::LaboratorySequencer];
+        let without = [
+            ProtocolName::Pbft,
+            ProtocolName::Snowman,
+            ProtocolName::LaboratorySequencer,
+            ProtocolName::LaboratoryTwoDelay,
+        ];
         ProtocolName::ALL.iter().filter(move |name| !without.contains(name))
     }
 
@@ -277,6 +288,10 @@ impl Combination {
     pub(crate) fn laboratory(&self) -> Option<(&'static str, &'static str, &'static str)> {
         if self.protocol == ProtocolName::LaboratorySequencer {
             let instead = "choose a protocol that tolerates faults";
+            return Some(("protocol", self.protocol.name(), instead));
+        }
+        if self.protocol == ProtocolName::LaboratoryTwoDelay {
+            let instead = "choose a protocol that is not an experiment";
             return Some(("protocol", self.protocol.name(), instead));
         }
         (self.signatures == SchemeName::None).then_some((

@@ -37,3 +37,25 @@ pub const fn quorum_of_a_fifth(n: usize) -> usize {
 pub const fn witness_of_a_fifth(n: usize) -> usize {
     faults_of_a_fifth(n) + 1
 }
+
+/// n − 1: a block of the protocol of two delays that has so many first votes is committed. n where
+/// nobody may lie.
+#[must_use]
+pub const fn fast_quorum(n: usize) -> usize {
+    if faults(n) == 0 { n } else { n - 1 }
+}
+
+/// n − F + f + 1, with the [fast quorum](fast_quorum) F: a block against which so many replicas
+/// cast their first votes has no fast quorum. Outside it are n − F replicas, and f in it may have
+/// said two things.
+#[must_use]
+pub const fn against_fast(n: usize) -> usize {
+    n - fast_quorum(n) + faults(n) + 1
+}
+
+/// The same among replicas that are not the leader, where the leader is known to lie: it is one of
+/// the f.
+#[must_use]
+pub const fn against_fast_beside_liar(n: usize) -> usize {
+    against_fast(n).saturating_sub(1)
+}
