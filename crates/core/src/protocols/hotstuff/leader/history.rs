@@ -55,7 +55,7 @@ impl<'a> Committed<'a> {
 
 impl<'a> History<'a> {
     /// The committed blocks of `epoch` among the last `depth` blocks of the chain, newest first.
-    /// The genesis block is not among them: nobody proposed it and nobody signed for it. Nor are
+    /// The epoch's genesis is not among them: nobody proposed it in any view. Nor are
     /// those of earlier epochs, whose replicas bear the same ids and are others.
     pub fn blocks(
         &self,
@@ -68,9 +68,7 @@ impl<'a> History<'a> {
             .take(depth)
             .map(move |block| Committed { block, certified_by: signers.replace(&block.signers) })
             .skip_while(move |Committed { block, .. }| block.height > committed)
-            .take_while(move |Committed { block, .. }| {
-                block.height > Height(0) && block.epoch == epoch
-            })
+            .take_while(move |Committed { block, .. }| block.view > View(0) && block.epoch == epoch)
     }
 
     /// The blocks of `epoch` among the last `depth` blocks of the chain, committed or not, newest
@@ -80,7 +78,7 @@ impl<'a> History<'a> {
         depth: usize,
         epoch: Epoch,
     ) -> impl Iterator<Item = &'a Header> + use<'a> {
-        let is_of = move |block: &&Header| block.height > Height(0) && block.epoch == epoch;
+        let is_of = move |block: &&Header| block.view > View(0) && block.epoch == epoch;
         self.chain().take(depth).take_while(is_of)
     }
 
