@@ -20,10 +20,12 @@ use quorate_transport::{
 use tokio::net::TcpListener;
 
 use super::archive::{Archive, Pull, Puller, Shelf, Task};
+use super::changes::CHANGE_SIGNATURES_A_SECOND;
 use super::data::{self, Data, DataError, OpenOptions, Owner};
 use super::decide::{Decider, Reach, Turns};
 use super::desk::Desk;
 use super::doorbell::Doorbell;
+use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
@@ -83,6 +85,7 @@ struct Shared<T: Types> {
     archive: Archive<T>,
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
+    epochs: Arc<Epochs>,
 }
 
 /// The ways in and out.
@@ -118,6 +121,14 @@ impl Setup {
         execution.skip(std::mem::take(&mut self.skipped_commands));
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
+        let epochs = Arc::new(Epochs::new(self.committee.clone()));
+        let ended = recovery.as_ref().map_or(&[][..], |recovery| &recovery.handovers);
+        ended.iter().for_each(|handover| epochs.begin(handover.next.clone()));
+        epochs.add(ended);
+        metrics.epoch.set(epochs.committee().epoch().0);
+        if epochs.is_governed() {
+            self.members = epochs.peers();
+        }
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let over = Over::default();
@@ -131,6 +142,7 @@ impl Setup {
             links: self.links(build.attacked(&self.committee), &doors.peers, &metrics)?,
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
+            epochs: Arc::clone(&epochs),
             outside,
             metrics,
             listener: doors.listener,
@@ -173,7 +185,17 @@ impl Setup {
             decider.end(end)
         })?;
         let (Shared { outside, metrics, .. }, peers) = (shared, doors.peers);
-        Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
+        Ok(Running {
+            outside,
+            decider,
+            archived,
+            metrics,
+            counters,
+            peers,
+            epochs,
+            notes,
+            recovered,
+        })
     }
 
     fn open<T: Types, S: StateMachine>(
@@ -293,7 +315,9 @@ impl Setup {
             events,
             standings: Standings::default(),
             settled: Arc::clone(&shared.settled),
+            epochs: Arc::clone(&shared.epochs),
             allowance: Allowance::new(Instant::now()),
+            changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, Instant::now()),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),
@@ -318,6 +342,9 @@ impl Setup {
             inline_checks: self.inline_checks,
             archive: shared.archive.clone(),
             index: Arc::clone(&shared.index),
+            epochs: Arc::clone(&shared.epochs),
+            me: self.me,
+            own_key: self.consensus_key.clone(),
             metrics: Arc::clone(metrics),
             routes: Routes::default(),
             executed: Vec::new(),
