@@ -68,11 +68,12 @@ fn frame(change: &SignedChange, number: u64) -> Event {
 /// verified for it.
 async fn outcome(events: Vec<Event>) -> (usize, usize) {
     let Stage { mut stage, sender, queues, checked, .. } = stage_of(&key(50), committee()).await;
+    let mut passed = 0;
     for event in events {
         sender.try_send((ConnectionId(1), event), 0).unwrap();
         while !stage.single_turn().unwrap() {}
+        passed += queues.clients.try_iter().map(|batch| batch.doings.len()).sum::<usize>();
     }
-    let passed = queues.clients.try_iter().map(|batch| batch.doings.len()).sum();
     (passed, checked.load(Ordering::Relaxed))
 }
 
