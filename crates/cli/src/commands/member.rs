@@ -4,7 +4,7 @@ mod carry_out;
 mod newcomer;
 mod shown;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use quorate_core::ReplicaId;
@@ -305,7 +305,7 @@ impl Known {
         Failure::new(Exit::Failed, Finding { what, place, remedy })
     }
 
-    fn newcomer(&self, file: &PathBuf) -> Result<Edit, Failure> {
+    fn newcomer(&self, file: &Path) -> Result<Edit, Failure> {
         let member = MemberFile::load(file, self.cluster.chain_digest())?;
         Ok(Edit::Add(member.member))
     }
@@ -315,7 +315,7 @@ impl Known {
     }
 
     /// Reads a change that somebody planned.
-    pub fn read(&self, file: &std::path::Path) -> Result<SignedChange, Failure> {
+    pub fn read(&self, file: &Path) -> Result<SignedChange, Failure> {
         let usage = |what: String| {
             let remedy = "name the file that `quorate member plan --out` wrote".to_owned();
             let place = Place::File(file.to_owned());
