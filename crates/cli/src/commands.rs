@@ -17,6 +17,7 @@ pub mod keygen;
 #[cfg(feature = "laboratory")]
 pub mod load;
 pub mod man;
+pub mod member;
 #[cfg(feature = "laboratory")]
 pub mod net;
 pub mod new;

@@ -61,6 +61,9 @@ enum Command {
     Deploy(commands::deploy::Command),
     /// Put load on a cluster, and report.
     Load(commands::load::Arguments),
+    /// Change the members of a cluster, and see who they are.
+    #[command(subcommand)]
+    Member(commands::member::Command),
     /// Ask running replicas how they are.
     Status(commands::status::Arguments),
     Top(commands::top::Arguments),
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Testnet(command) => commands::testnet::run(&command, cli.output),
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
+        Command::Member(command) => commands::member::run(&command, cli.output),
         Command::Top(arguments) => commands::top::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),

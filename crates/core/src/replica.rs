@@ -151,6 +151,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.epochs.handovers()
     }
 
+    /// Whether it has all that it knows of, and its epoch goes on: then it can be counted on in
+    /// the next one.
+    #[must_use]
+    pub fn is_caught_up(&self) -> bool {
+        !self.halted
+            && !self.amnesia.is_own()
+            && self.epochs.sealed().is_none()
+            && self.missing().is_none()
+            && self.execution.height() >= self.protocol.committed().height()
+    }
+
     /// The frames that wait, for status and checkers.
     #[must_use]
     pub fn mempool(&self) -> &Mempool {

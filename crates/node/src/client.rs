@@ -10,15 +10,18 @@
 
 mod authenticity;
 mod blocking;
+pub mod change;
 mod driver;
 mod link;
+mod members;
 pub mod pull;
 mod query;
+pub mod succession;
 pub mod verified;
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -26,7 +29,7 @@ use quorate_core::base::crypto::{ClientSigner, PublicKey};
 use quorate_core::client::{
     ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
 };
-use quorate_core::{ReplicaId, SessionId, Time};
+use quorate_core::{SessionId, Time};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use authenticity::Authenticity;
@@ -34,7 +37,8 @@ pub use blocking::BlockingClient;
 pub use query::QueryError;
 
 use driver::{Driver, Submission};
-use link::{Contact, Link};
+use link::Contact;
+use members::{Contacts, Members};
 use query::Questions;
 
 /// Where a replica is, and how it is recognized.
@@ -90,7 +94,7 @@ pub struct ReplicaContact {
 pub struct Client {
     submissions: mpsc::UnboundedSender<Submission>,
     state: watch::Receiver<State>,
-    contacts: Arc<[Arc<Contact>]>,
+    contacts: Contacts,
     give_up_after: Option<Duration>,
     questions: Arc<Questions>,
 }
@@ -106,20 +110,16 @@ impl Client {
         assert_eq!(config.replicas.len(), config.session.replicas, "one address a replica");
         let (submissions, receiver) = mpsc::unbounded_channel();
         let (sender, state) = watch::channel(State::Opening);
-        let contacts: Arc<[Arc<Contact>]> =
-            config.replicas.iter().map(|_| Arc::default()).collect();
         let questions = Arc::new(Questions::new(&config.replicas, config.session.chain));
-        let links = config.replicas.into_iter().zip(contacts.iter()).enumerate();
-        let links = links.map(|(replica, (address, contact))| {
-            let replica = ReplicaId(replica as u16);
-            Link::new(replica, address, config.session.chain, contact.clone())
-        });
+        let contacts = Contacts::default();
+        let mut members = Members::new(&config, Arc::clone(&contacts), Arc::clone(&questions));
         let takes_over = config.incarnation.is_none();
         let incarnation = config.incarnation.unwrap_or_else(nanoseconds_since_1970);
         let authenticity = (config.authenticity, signer.public_key());
         let session = SessionConfig { takes_over, ..config.session };
-        let session = Session::new(session, signer, incarnation, Time(0));
-        tokio::spawn(Driver::new(session, authenticity, links.collect(), receiver, sender));
+        let mut session = Session::new(session, signer, incarnation, Time(0));
+        members.begin(&mut session);
+        tokio::spawn(Driver::new(session, authenticity, members, receiver, sender));
         let give_up_after = config.give_up_after;
         Self { submissions, state, contacts, give_up_after, questions }
     }
@@ -229,7 +229,7 @@ impl Client {
         self.questions.ask(question).await
     }
 
-    /// How the client stands with each replica.
+    /// How the client stands with each replica, by id. Who is no member says nothing.
     #[must_use]
     pub fn contacts(&self) -> Vec<ReplicaContact> {
         let contact = |contact: &Arc<Contact>| ReplicaContact {
@@ -237,7 +237,8 @@ impl Client {
             refused: contact.refused.load(Ordering::Relaxed),
             trouble: contact.trouble().clone(),
         };
-        self.contacts.iter().map(contact).collect()
+        let contacts = self.contacts.read().unwrap_or_else(PoisonError::into_inner);
+        contacts.iter().map(contact).collect()
     }
 
     /// Where the session stands.

@@ -14,6 +14,7 @@
 mod choice;
 mod cluster;
 pub mod combination;
+mod contact;
 mod document;
 mod finding;
 mod home;
@@ -30,8 +31,11 @@ pub use choice::{
     LogLevel, PacemakerName, ProtocolName, SamplingName, SentAncestors, StateStore, TimeoutKind,
     VoteRoute, VoteVerification,
 };
-pub use cluster::{BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, PROOF_BYTES};
+pub use cluster::{
+    BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, MemberFile, PROOF_BYTES,
+};
 pub use combination::{Choices, Combination};
+pub use contact::{Contact, peers};
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
 pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, public_half};

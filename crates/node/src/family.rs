@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use quorate_core::base::crypto::Scheme;
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature};
 use quorate_core::base::membership::CommitteeError;
 use quorate_core::client::decided::{Decided, Follow};
 use quorate_core::client::proven::Proofs;
+use quorate_core::client::succession::{Follower, Succession};
 use quorate_core::protocols::hotstuff::certificate::Domain;
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
@@ -22,6 +23,7 @@ use quorate_core::protocols::snow::snowman::{self, Snowman};
 use quorate_core::protocols::two_delay::{self, TwoDelay};
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Height, ReplicaId};
+use quorate_crypto::ed25519::Ed25519;
 
 use crate::config::{
     AuthenticationName, Cluster, LeaderName, LivenessName, Node, PacemakerName, ProtocolName,
@@ -44,7 +46,7 @@ pub enum Family {
 }
 
 /// How the protocol of a family is made.
-pub trait Build: Clone + Send + 'static {
+pub trait Build: Clone + Send + Sync + 'static {
     /// Its words.
     type Types: Types;
     /// What a replica runs.
@@ -289,6 +291,14 @@ impl Family {
 /// # Errors
 /// [`Lacking`] if the cluster's protocol has none.
 pub fn proofs(cluster: &Cluster) -> Result<Arc<dyn Proofs>, Lacking> {
+    proofs_of(cluster, cluster.committee()?)
+}
+
+/// The same where the members are by now those of `committee`.
+///
+/// # Errors
+/// [`Lacking`] if the cluster's protocol has none.
+pub fn proofs_of(cluster: &Cluster, committee: Committee) -> Result<Arc<dyn Proofs>, Lacking> {
     struct Read(Committee);
     impl Job for Read {
         type Output = Option<Arc<dyn Proofs>>;
@@ -298,7 +308,7 @@ pub fn proofs(cluster: &Cluster) -> Result<Arc<dyn Proofs>, Lacking> {
         }
     }
     let (protocol, wanted) = (cluster.protocol.name(), Capability::VerifiedReads);
-    let found = Family::agreed(cluster).run(Read(cluster.committee()?));
+    let found = Family::agreed(cluster).run(Read(committee));
     found.ok_or(Lacking::Capability { protocol, wanted })
 }
 
@@ -318,6 +328,26 @@ pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lackin
     let (protocol, wanted) = (cluster.protocol.name(), Capability::Pull);
     let found = Family::agreed(cluster).run(Pull(cluster.committee()?, from));
     found.ok_or(Lacking::Capability { protocol, wanted })
+}
+
+/// What follows the committees of a cluster, from the first one on.
+///
+/// # Panics
+/// Never for a cluster that was loaded: it holds a committee.
+#[must_use]
+pub fn follower(cluster: &Cluster) -> Box<dyn Follower> {
+    struct Succeed(Committee);
+    impl Job for Succeed {
+        type Output = Box<dyn Follower>;
+        fn run<B: Build>(self, build: B) -> Self::Output {
+            let make = move |committee: &Committee| build.verifier(committee.clone());
+            Box::new(Succession::new(&self.0, Box::new(make)))
+        }
+    }
+    match cluster.committee() {
+        Ok(committee) => Family::agreed(cluster).run(Succeed(committee)),
+        Err(error) => unreachable!("a cluster's members are checked before it is used: {error}"),
+    }
 }
 
 fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {
@@ -376,9 +406,39 @@ pub fn signs_outcomes(cluster: &Cluster) -> bool {
 /// Never for a cluster that was loaded or made: its keys were checked.
 #[must_use]
 pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
+    if let (true, Ok(committee)) = (cluster.is_governed(), cluster.committee()) {
+        return Arc::new(ByKey::new(committee));
+    }
     match cluster.scheme() {
         Ok(scheme) => Arc::new(scheme),
         Err(error) => unreachable!("the keys of a cluster are checked before it is used: {error}"),
+    }
+}
+
+/// Checks signatures of an epoch's members by the keys that its committee names. A replica resolves
+/// them itself, since it knows the committees of all epochs.
+pub struct ByKey {
+    committee: Committee,
+    scheme: Ed25519,
+}
+
+impl ByKey {
+    /// Of the members of `committee`.
+    #[must_use]
+    pub fn new(committee: Committee) -> Self {
+        Self { committee, scheme: Ed25519::default() }
+    }
+}
+
+impl Scheme for ByKey {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        let by_key = checks.iter().cloned().map(|check| self.committee.by_key(check));
+        self.scheme.verify(&by_key.collect::<Vec<_>>())
+    }
+
+    /// Ed25519 signatures are not joined.
+    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
+        None
     }
 }
 

@@ -28,6 +28,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use quorate_core::{Committee, ReplicaId};
 use quorate_transport::Door;
 use quorate_transport::places::{Caps, Places, Rule};
 use quorate_transport::{Counters, Peers};
@@ -39,6 +40,7 @@ use self::memory::Memory;
 use self::warnings::{Look, Warning};
 use crate::config::{Cluster, Node};
 use crate::replica::Running;
+use crate::replica::epochs::{Epochs, Standing};
 use crate::replica::metrics::Metrics;
 use crate::replica::watch::Place;
 
@@ -75,8 +77,7 @@ pub struct Facts {
     cluster: Cluster,
     /// What is replicated, as people call it.
     application: String,
-    /// Replicas needed to order anything.
-    quorum: usize,
+    epochs: Arc<Epochs>,
     metrics: Arc<Metrics>,
     counters: Arc<Counters>,
     peers: Arc<Peers>,
@@ -92,14 +93,13 @@ impl Facts {
     /// About the replica `running` of `cluster`, configured as `node`.
     #[must_use]
     pub fn new(node: &Node, cluster: Cluster, running: &Running) -> Arc<Self> {
-        let n = cluster.members.len();
         Arc::new(Self {
             replica: node.replica.0,
             folder: node.storage.folder.clone(),
             log_window_bytes: node.storage.log_window_bytes,
             history: History::default(),
             application: cluster.application_name(),
-            quorum: quorate_core::base::membership::quorum(n),
+            epochs: Arc::clone(running.epochs()),
             cluster,
             metrics: Arc::clone(running.metrics()),
             counters: Arc::clone(running.counters()),
@@ -116,9 +116,8 @@ impl Facts {
     /// What is wrong, worst first.
     fn warnings(&self) -> Vec<Warning> {
         let look = Look {
-            me: quorate_core::ReplicaId(self.replica),
-            replicas: self.cluster.members.len(),
-            quorum: self.quorum,
+            me: ReplicaId(self.replica),
+            committee: self.epochs.committee(),
             connected: &self.peers.connected(),
             metrics: &self.metrics,
             minute: &self.history.last(MINUTE),
@@ -140,7 +139,11 @@ impl Facts {
         if let Some(lasts) = self.metrics.watch.lasting(Place::Deciding) {
             return Some(lasts);
         }
-        let faulty = (self.cluster.members.len() - self.quorum) as u64;
+        if self.standing() == Standing::Left {
+            return Some("it is no member any more".to_owned());
+        }
+        let committee = self.epochs.committee();
+        let faulty = committee.faults() as u64;
         if self.metrics.state_root_differs_views.get() > faulty {
             return Some(format!(
                 "its state root at height {} differs from those proposed, and nothing is committed: the \
@@ -149,14 +152,22 @@ impl Facts {
                 self.application
             ));
         }
-        let reached = self.peers.connected().len() + 1;
-        let short = reached < self.quorum;
-        short.then(|| {
-            format!(
-                "reaches {reached} replicas, itself included, of {} that make a quorum",
-                self.quorum
-            )
+        let (reached, quorum) = (self.reached(&committee), committee.quorum());
+        (reached < quorum).then(|| {
+            format!("reaches {reached} replicas, itself included, of {quorum} that make a quorum")
         })
+    }
+
+    /// How much the members weigh together that are reached, this one included.
+    fn reached(&self, committee: &Committee) -> usize {
+        let me = ReplicaId(self.replica);
+        let others = self.peers.connected().into_iter().filter(|id| *id != me);
+        committee.weight_of(others.chain([me]))
+    }
+
+    /// How this replica takes part.
+    fn standing(&self) -> Standing {
+        self.epochs.standing(ReplicaId(self.replica))
     }
 }
 

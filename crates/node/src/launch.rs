@@ -12,10 +12,11 @@ use quorate_core::base::crypto::Signer;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::replica;
 use quorate_core::{Committee, Digest, ledger::mempool, planted};
-use quorate_transport::{Member, PeerSocket};
+use quorate_transport::PeerSocket;
 use tokio::net::TcpListener;
 
 use crate::accelerator::Device;
+use crate::client::succession::Following;
 use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
     public_half,
@@ -23,6 +24,7 @@ use crate::config::{
 use crate::family::{self, Family};
 use crate::http::{self, Facts};
 use crate::replica::{Running, Setup, StartError, data};
+use crate::scout;
 
 /// Bodies of a proposal's frames up to this many bytes travel with it: sending them costs less
 /// than a round trip to ask for them.
@@ -179,14 +181,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         consensus_key,
         signer,
         transport_key: keys.transport,
-        members: cluster
-            .members
-            .iter()
-            .map(|member| Member {
-                key: member.transport_key,
-                address: member.peer_address.to_string(),
-            })
-            .collect(),
+        members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),
         data: node.storage.folder.clone(),
         durability: node.storage.durability,
         // Where each turn syncs the disk, nobody else has the time.
@@ -333,6 +328,11 @@ fn run<S: StateMachine + 'static>(
     };
     launched.write_addresses(&loaded.node.storage.folder).map_err(StartError::System)?;
     tokio::spawn(http::serve(http, Arc::clone(&launched.facts)));
+    if let Some(following) = Following::of(&loaded.cluster) {
+        let Launched { running, .. } = &launched;
+        let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));
+        tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers));
+    }
     Ok(launched)
 }
 

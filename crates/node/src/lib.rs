@@ -11,5 +11,7 @@ pub mod descriptors;
 pub mod family;
 pub mod http;
 pub mod launch;
+pub mod newcomer;
 pub mod replica;
+mod scout;
 pub mod testnet;

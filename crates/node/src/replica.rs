@@ -14,15 +14,18 @@
 //! rests, whoever brings a message may take its turn (`desk.rs`).
 
 mod archive;
+mod changes;
 pub mod data;
 pub mod decide;
 mod desk;
 mod doorbell;
+pub mod epochs;
 mod events;
 mod giving_way;
 mod inbox;
 mod lines;
 mod links;
+mod members;
 pub mod metrics;
 pub mod profile;
 mod proofs;
@@ -61,10 +64,15 @@ use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
 use data::{DataError, Owner};
 use decide::End;
+use epochs::Epochs;
 use inbox::{Answer, Outside};
 use metrics::Metrics;
 use profile::Stage;
 use start::Start;
+
+/// Where members may change, file descriptors are kept free for so many: more than most clusters
+/// grow to, and less than would be refused by usual limits.
+const GROWN_REPLICAS: usize = 64;
 
 /// All that a replica needs to run.
 pub struct Setup {
@@ -89,8 +97,9 @@ pub struct Setup {
     pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,
-    /// Transport keys and addresses of all, in the order of their ids.
-    pub members: Vec<Member>,
+    /// Transport keys and addresses of all, by id, where members are fixed. Else the committee of
+    /// each epoch names them.
+    pub members: Vec<Option<Member>>,
     /// Its data folder.
     pub data: PathBuf,
     /// How far a commit of the log goes.
@@ -162,6 +171,7 @@ pub struct Running {
     metrics: Arc<Metrics>,
     counters: Arc<Counters>,
     peers: Arc<Peers>,
+    epochs: Arc<Epochs>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
 }
@@ -191,7 +201,11 @@ impl Setup {
             ..Files::of_log(self.log_window_bytes, segment_bytes, snapshot_bytes)
         };
         let limit = descriptors::raise();
-        let shares = descriptors::divide(limit, self.members.len(), files)?;
+        let replicas = match self.committee.most_replicas() {
+            fixed if fixed == self.committee.size() => fixed,
+            most => most.min(GROWN_REPLICAS.max(self.committee.size())),
+        };
+        let shares = descriptors::divide(limit, replicas, files)?;
         let (clients, usual) = (shares.clients.connections, Limits::clients().connections);
         if clients < usual {
             tracing::warn!(
@@ -287,6 +301,12 @@ impl Running {
     #[must_use]
     pub fn peers(&self) -> &Arc<Peers> {
         &self.peers
+    }
+
+    /// What it knows of its members.
+    #[must_use]
+    pub fn epochs(&self) -> &Arc<Epochs> {
+        &self.epochs
     }
 
     /// What an operator may want to know of its recovery.

@@ -4,6 +4,7 @@
 //! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key, begun}   data/
 //! FOLDER/replica-1/…
 //! FOLDER/client/config/cluster.toml
+//! FOLDER/administrator-0.key …    where members may change
 //! FOLDER/testnet.json             with a service: the program that runs its replicas
 //! ```
 
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
-use quorate_core::base::membership::MAX_REPLICAS;
+use quorate_core::base::membership::{Governance, MAX_REPLICAS};
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_transport::TransportName;
@@ -62,6 +63,10 @@ pub struct Options {
     pub batch_commands: Option<u32>,
     /// What a vote waits for.
     pub durability: Durability,
+    /// How many administrators may change the members; 0: the members are fixed.
+    pub administrators: usize,
+    /// How many of them must sign; `None`: more than half.
+    pub approvals: Option<u16>,
 }
 
 impl Default for Options {
@@ -81,6 +86,8 @@ impl Default for Options {
             service: Service::default(),
             batch_commands: None,
             durability: Durability::Sync,
+            administrators: 0,
+            approvals: None,
         }
     }
 }
@@ -118,6 +125,8 @@ pub struct Testnet {
     pub cluster: Cluster,
     /// Where each replica answers status and metrics, by id.
     pub http_addresses: Vec<HostPort>,
+    /// The key files of the administrators.
+    pub administrator_keys: Vec<PathBuf>,
     /// What is doubtful about what was asked for.
     pub warnings: Vec<Finding>,
 }
@@ -164,7 +173,14 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         .map_err(|error| failed(&std::io::Error::other(error), folder))?;
     let transport: Vec<SecretKey> =
         (0..replicas).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
-    let cluster = cluster_of(&secrets, &transport, &ports, options, folder)?;
+    refuse_governance(options)?;
+    let administrators: Vec<SecretKey> =
+        (0..options.administrators).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
+    let mut cluster = cluster_of(&secrets, &transport, &ports, options, folder)?;
+    cluster.governance = governance_of(&administrators, options);
+    if let Some(finding) = cluster.check() {
+        return Err(TestnetError::Refused(finding));
+    }
     let cluster_text = cluster.to_toml();
     let mut homes = Vec::with_capacity(replicas);
     let keys = secrets.replicas.iter().zip(&transport).zip(&ports);
@@ -189,10 +205,51 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         let kept = serde_json::json!({ "program": program.to_string_lossy() });
         write_new(&folder.join(PROGRAM_FILE), &format!("{kept}\n"))?;
     }
+    let mut administrator_keys = Vec::with_capacity(administrators.len());
+    for (number, key) in administrators.iter().enumerate() {
+        let file = folder.join(format!("{ADMINISTRATOR}{number}.key"));
+        written(key_file::write(&file, key), &file)?;
+        administrator_keys.push(file);
+    }
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     let warned = options.combination.warned();
     let warnings = warned.map(|rule| rule.finding(flag(rule.key))).collect();
-    Ok(Testnet { replicas: homes, client, cluster, http_addresses, warnings })
+    Ok(Testnet { replicas: homes, client, cluster, http_addresses, administrator_keys, warnings })
+}
+
+/// What the key files of administrators begin with.
+const ADMINISTRATOR: &str = "administrator-";
+
+fn refuse_governance(options: &Options) -> Result<(), TestnetError> {
+    let refused = |what: String, flag: &str, remedy: String| {
+        let place = Place::Flag(flag.to_owned());
+        Err(TestnetError::Refused(Finding { what, place, remedy }))
+    };
+    let (count, most) = (options.administrators, Governance::MAX_ADMINISTRATORS);
+    if count > most {
+        let what = format!("a cluster cannot have {count} administrators");
+        return refused(what, "--administrators", format!("ask for at most {most}"));
+    }
+    match options.approvals {
+        Some(_) if count == 0 => refused(
+            "there are no administrators to approve of anything".to_owned(),
+            "--approvals",
+            "add --administrators, or leave it out".to_owned(),
+        ),
+        Some(approvals) if approvals == 0 || usize::from(approvals) > count => refused(
+            format!("{approvals} of {count} administrators cannot have to sign"),
+            "--approvals",
+            format!("ask for 1 to {count}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn governance_of(administrators: &[SecretKey], options: &Options) -> Governance {
+    let half = (administrators.len() / 2 + 1) as u16;
+    let approvals = if administrators.is_empty() { 0 } else { options.approvals.unwrap_or(half) };
+    let administrators = administrators.iter().map(SecretKey::public_key).collect();
+    Governance { administrators, approvals }
 }
 
 /// The flag of `quorate testnet init` that sets a key of `cluster.toml`.
@@ -252,6 +309,7 @@ fn refuse_existing(folder: &Path) -> Result<(), TestnetError> {
         if name == "client"
             || name == PROGRAM_FILE
             || name.to_string_lossy().starts_with("replica-")
+            || name.to_string_lossy().starts_with(ADMINISTRATOR)
         {
             homes.push(entry.path());
         }

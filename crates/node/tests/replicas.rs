@@ -226,7 +226,7 @@ impl Liar {
             me: ReplicaId(3),
             chain: cluster.chain_digest(),
             identity: Identity::new(&keys.transport).unwrap(),
-            members: members.collect(),
+            members: members.map(Some).collect(),
             limits: Limits::peers(),
             seed: 3,
         };

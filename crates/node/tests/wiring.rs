@@ -103,6 +103,7 @@ fn every_setting_is_where_it_belongs() {
     assert_eq!(setup.members.len(), 4);
     for (found, member) in setup.members.iter().zip(&loaded.cluster.members) {
         let expected = (member.transport_key, member.peer_address.to_string());
+        let found = found.as_ref().expect("nobody is missing");
         assert_eq!((found.key, found.address.clone()), expected);
     }
 }

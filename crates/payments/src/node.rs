@@ -208,7 +208,7 @@ fn mesh(me: ReplicaId, identity: Identity, network: &Network) -> Mesh {
         me,
         chain: network.chain(),
         identity,
-        members: network.nodes.iter().map(member).collect(),
+        members: network.nodes.iter().map(member).map(Some).collect(),
         limits: Limits::peers(),
         seed: u64::from(me.0),
     }

@@ -145,15 +145,20 @@ fn announce(
     version: &str,
     json: bool,
 ) -> Result<(), Failure> {
+    let epochs = launched.running.epochs();
+    let committee = epochs.committee();
     tracing::info!(
         "{} {version}: replica {} of {} in chain {} ({}), state recovered at height {}",
         loaded.cluster.application_name(),
         loaded.node.replica,
-        loaded.cluster.members.len(),
+        committee.replicas().count(),
         loaded.cluster.chain,
         loaded.cluster.chain_digest(),
         launched.running.recovered_height()
     );
+    if let Some(said) = epochs.standing(loaded.node.replica).said() {
+        tracing::warn!("epoch {}: {said}", committee.epoch());
+    }
     for note in launched.running.notes() {
         tracing::warn!("recovery: {note}");
     }

@@ -11,6 +11,7 @@ use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Proof, Qc};
+use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::rules::TwoChain;
 use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::hotstuff::{self, Message};
@@ -120,6 +121,15 @@ fn four_grow_to_seven_and_shrink_to_four_others_with_none_in_common() {
         cluster.request(0, 50, 20);
         // With four of eight slots a client still wants three equal answers.
         assert!(cluster.run_until_answered(20 * SECOND), "the new members do not go on alone");
+    }
+}
+
+#[test]
+fn elections_that_look_back_begin_anew_with_each_epoch() {
+    for seed in 0..5 {
+        for election in [Election::Carousel, Election::Reputation] {
+            grow_and_shrink::<HotStuffs>(Config { election, ..config(seed) });
+        }
     }
 }
 

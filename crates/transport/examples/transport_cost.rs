@@ -49,7 +49,7 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
             me: ReplicaId(place as u16),
             chain: Digest([0; 32]),
             identity,
-            members: members.clone(),
+            members: members.iter().cloned().map(Some).collect(),
             limits: Limits::peers(),
             seed: 1,
         };

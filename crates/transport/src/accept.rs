@@ -70,7 +70,7 @@ pub(super) async fn closed(closing: &mut watch::Receiver<bool>) {
 pub(super) async fn accept_all<C: Carrier, Serving>(
     carrier: C,
     half_open: HalfOpen,
-    stay: usize,
+    stay: impl Fn() -> usize,
     counters: Arc<Counters>,
     mut closing: watch::Receiver<bool>,
     serve: impl Fn(C::Arrival, Place) -> Serving,
@@ -78,8 +78,8 @@ pub(super) async fn accept_all<C: Carrier, Serving>(
     Serving: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
-    let most = half_open.all() + stay + LEAVING;
     loop {
+        let most = half_open.all() + stay() + LEAVING;
         tokio::select! {
             arrival = carrier.arrival(), if tasks.len() < most => match arrival {
                 Ok((arrival, address)) => match half_open.take(address.into()) {

@@ -122,7 +122,8 @@ impl ClientListener {
         };
         let half_open = HalfOpen::new(&limits, None);
         let stay = limits.connections;
-        let accepting = tokio::spawn(accept_all(carrier, half_open, stay, counters, closes, serve));
+        let accept = accept_all(carrier, half_open, move || stay, counters, closes, serve);
+        let accepting = tokio::spawn(accept);
         Ok(Self { shared, closing, accepting })
     }
 

@@ -1,5 +1,6 @@
 //! The mesh: the connections between replicas.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +26,7 @@ use super::places::{Network, Place};
 use super::quic::Quic;
 use super::socket::PeerSocket;
 use super::tcp::Tcp;
-use super::tls::Identity;
+use super::tls::{Allowed, Identity};
 use super::udp::Udp;
 use super::unreached::Unreached;
 use super::{Limits, MeshError, Wake};
@@ -53,10 +54,10 @@ pub struct Mesh {
     pub me: ReplicaId,
     /// The chain all members belong to.
     pub chain: Digest,
-    /// This replica's transport key. Its public half is the key of `members[me]`.
+    /// This replica's transport key.
     pub identity: Identity,
-    /// All replicas, this one included, in the order of their ids.
-    pub members: Vec<Member>,
+    /// All replicas, by their ids; `None`: vacant. This one need not be among them.
+    pub members: Vec<Option<Member>>,
     /// The limits of each connection.
     pub limits: Limits,
     /// Seeds the jitter of the pauses between attempts, so that replicas do not dial in step.
@@ -75,12 +76,40 @@ struct Shared {
     transport: TransportName,
     hello: Hello,
     limits: Limits,
-    members: Vec<Member>,
-    outboxes: Vec<Arc<Outbox>>,
+    roster: watch::Sender<Arc<Roster>>,
+    allowed: Allowed,
     changes: Arc<AtomicU64>,
     counters: Arc<Counters>,
     inbound: Inbound<(ReplicaId, Bytes)>,
     wake: Wake,
+}
+
+/// The members at a time, and what waits to be sent to each.
+struct Roster {
+    members: Vec<Option<Member>>,
+    /// By id, at least as many. A member that is replaced leaves its outbox, which is closed.
+    outboxes: Vec<Arc<Outbox>>,
+}
+
+impl Roster {
+    fn member(&self, id: ReplicaId) -> Option<&Member> {
+        self.members.get(id.index())?.as_ref()
+    }
+
+    /// The members on one side of `me`, with their ids.
+    fn beside(
+        &self,
+        is_there: impl Fn(ReplicaId) -> bool,
+    ) -> impl Iterator<Item = (ReplicaId, &Member)> {
+        let members = self.members.iter().enumerate();
+        let members = members.filter_map(|(id, it)| Some((ReplicaId(id as u16), it.as_ref()?)));
+        members.filter(move |(id, _)| is_there(*id))
+    }
+
+    /// The keys of those that dial `me`.
+    fn keys_below(&self, me: ReplicaId) -> Vec<PublicKey> {
+        self.beside(|id| id < me).map(|(_, member)| member.key).collect()
+    }
 }
 
 impl Peers {
@@ -100,10 +129,12 @@ impl Peers {
         counters: Arc<Counters>,
     ) -> Result<Self, MeshError> {
         let Mesh { me, chain, identity, members, limits, seed } = mesh;
-        let lower = members.iter().take(me.index()).map(|member| member.key).collect();
         let changes = Arc::new(AtomicU64::new(0));
         let outbox = |_| Arc::new(Outbox::telling(limits.room(), Arc::clone(&changes)));
         let outboxes = members.iter().map(outbox).collect();
+        let roster = Roster { members, outboxes };
+        let allowed = Allowed::new(roster.keys_below(me));
+        let lower = allowed.clone();
         let hello = Hello::peer(chain, me);
         let transport = socket.transport();
         let shared = Arc::new(Shared {
@@ -111,8 +142,8 @@ impl Peers {
             transport,
             hello,
             limits,
-            members,
-            outboxes,
+            roster: watch::Sender::new(Arc::new(roster)),
+            allowed,
             changes,
             counters,
             inbound,
@@ -134,17 +165,18 @@ impl Peers {
         }
     }
 
+    /// From now on these are the members. New ones are dialled, or may dial. Whoever is none any
+    /// more, or has another key, gets what is queued for it; then its connection ends, and it is
+    /// refused.
+    pub fn change_members(&self, members: Vec<Option<Member>>) {
+        self.shared.change_members(members);
+    }
+
     /// Sends `message` to replica `to`. Never blocks: the message is queued. If there is no room,
     /// the oldest messages for `to` are dropped and counted. While `to` is not connected, only the
     /// newest few are kept. Messages to this replica itself are dropped.
     pub fn send(&self, to: ReplicaId, message: Bytes) {
-        let dropped = match self.shared.outboxes.get(to.index()) {
-            Some(outbox) if to != self.shared.me => outbox.push_dropping(message),
-            _ => 1,
-        };
-        if dropped > 0 {
-            add(&self.shared.counters.dropped_outbound, dropped);
-        }
+        self.shared.send(&self.shared.roster.borrow(), to, message);
     }
 
     /// Sends `message` to all other replicas. It is shared, not copied. The replica halfway around
@@ -152,13 +184,14 @@ impl Peers {
     /// that share this one's cores (`cores = "share"`) cannot read it yet, so they are not first
     /// either.
     pub fn broadcast(&self, message: &Bytes) {
-        let size = self.shared.outboxes.len();
+        let roster = self.shared.roster.borrow();
+        let size = roster.members.len();
         let opposite = self.shared.me.index() + size / 2;
         // The runtime runs the task woken last before the others.
         for step in 1..=size {
-            let index = (opposite + step) % size;
-            if index != self.shared.me.index() {
-                self.send(ReplicaId(index as u16), message.clone());
+            let id = ReplicaId(((opposite + step) % size) as u16);
+            if id != self.shared.me && roster.member(id).is_some() {
+                self.shared.send(&roster, id, message.clone());
             }
         }
     }
@@ -166,7 +199,8 @@ impl Peers {
     /// Whether `replica` is connected now.
     #[must_use]
     pub fn is_connected(&self, replica: ReplicaId) -> bool {
-        self.shared.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
+        let roster = self.shared.roster.borrow();
+        roster.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
     }
 
     /// The number of times that connections have opened or closed. While it stays the same, so does
@@ -179,8 +213,10 @@ impl Peers {
     /// The other replicas that are connected now, ascending.
     #[must_use]
     pub fn connected(&self) -> Vec<ReplicaId> {
-        let ids = (0..self.shared.outboxes.len()).map(|index| ReplicaId(index as u16));
-        ids.filter(|id| self.is_connected(*id)).collect()
+        let roster = self.shared.roster.borrow();
+        let outboxes = roster.outboxes.iter().enumerate();
+        let connected = outboxes.filter(|(_, outbox)| outbox.is_connected());
+        connected.map(|(id, _)| ReplicaId(id as u16)).collect()
     }
 
     /// Accepts and dials no more, sends everything queued, closes the connections, and returns
@@ -188,7 +224,7 @@ impl Peers {
     pub async fn close(self) {
         // It fails if nobody listens any more, which is fine.
         let _ = self.closing.send(true);
-        self.shared.outboxes.iter().for_each(|outbox| outbox.close());
+        self.shared.roster.borrow().outboxes.iter().for_each(|outbox| outbox.close());
         let mut tasks =
             std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async { while tasks.join_next().await.is_some() {} };
@@ -206,12 +242,8 @@ impl Shared {
     ) -> Result<Peers, MeshError> {
         let (closing, closes) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        for (index, member) in self.members.iter().enumerate().skip(self.me.index() + 1) {
-            let way = C::way(identity, member.key)?;
-            let id = ReplicaId(index as u16);
-            let jitter = Jitter(seed ^ (u64::from(self.me.0) << 32 | u64::from(id.0)));
-            tasks.spawn(self.clone().dial_forever::<C>(id, way, jitter, closes.clone()));
-        }
+        let dials = self.clone().keep_dialling::<C>(identity.clone(), seed, closes.clone());
+        tasks.spawn(dials);
         let serve = {
             let (shared, closes) = (self.clone(), closes.clone());
             move |arrival, place| shared.clone().serve::<C>(arrival, place, closes.clone())
@@ -220,15 +252,85 @@ impl Shared {
         tasks.spawn(self.clone().look_up(Arc::clone(&familiar), closes.clone()));
         let half_open = HalfOpen::new(&self.limits, Some(familiar));
         // One connection for each other replica, and one that it replaces.
-        let stay = 2 * self.members.len();
+        let members = self.clone();
+        let stay = move || 2 * members.roster.borrow().members.len();
         tasks.spawn(accept_all(carrier, half_open, stay, self.counters.clone(), closes, serve));
         Ok(Peers { shared: self, closing, tasks: Mutex::new(tasks) })
     }
 
+    fn send(&self, roster: &Roster, to: ReplicaId, message: Bytes) {
+        let dropped = match roster.outboxes.get(to.index()) {
+            Some(outbox) if to != self.me => outbox.push_dropping(message),
+            _ => 1,
+        };
+        if dropped > 0 {
+            add(&self.counters.dropped_outbound, dropped);
+        }
+    }
+
+    fn change_members(&self, members: Vec<Option<Member>>) {
+        let before = Arc::clone(&self.roster.borrow());
+        let new = || Arc::new(Outbox::telling(self.limits.room(), Arc::clone(&self.changes)));
+        let mut outboxes = before.outboxes.clone();
+        outboxes.resize_with(members.len().max(outboxes.len()), new);
+        let key = |members: &[Option<Member>], id: usize| {
+            members.get(id).and_then(Option::as_ref).map(|member| member.key)
+        };
+        let mut left = Vec::new();
+        for (id, outbox) in outboxes.iter_mut().enumerate() {
+            if key(&before.members, id) != key(&members, id) {
+                left.push(std::mem::replace(outbox, new()));
+            }
+        }
+        let roster = Arc::new(Roster { members, outboxes });
+        // First nobody is let in any more, then those who are in must leave.
+        self.allowed.set(roster.keys_below(self.me));
+        self.roster.send_replace(roster);
+        left.iter().for_each(|outbox| outbox.close());
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Dials the members above this one, whoever they are.
+    async fn keep_dialling<C: Carrier>(
+        self: Arc<Self>,
+        identity: Identity,
+        seed: u64,
+        mut closes: watch::Receiver<bool>,
+    ) {
+        let mut roster = self.roster.subscribe();
+        let mut dialled: BTreeMap<ReplicaId, Member> = BTreeMap::new();
+        let mut tasks = JoinSet::new();
+        while !*closes.borrow() {
+            let now = Arc::clone(&roster.borrow_and_update());
+            dialled.retain(|id, member| now.member(*id) == Some(member));
+            for (id, member) in now.beside(|id| id > self.me) {
+                if dialled.contains_key(&id) {
+                    continue;
+                }
+                let Ok(way) = C::way(&identity, member.key) else {
+                    tracing::warn!("replica {id} is not dialled: its transport key is none");
+                    continue;
+                };
+                dialled.insert(id, member.clone());
+                let jitter = Jitter(seed ^ (u64::from(self.me.0) << 32 | u64::from(id.0)));
+                let shared = self.clone();
+                tasks.spawn(shared.dial_on::<C>(id, member.clone(), way, jitter, closes.clone()));
+            }
+            tokio::select! {
+                changed = roster.changed() => if changed.is_err() { break },
+                Some(_) = tasks.join_next() => {}
+                () = closed(&mut closes) => break,
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
     /// Keeps the networks of the replicas that dial this one in `familiar`.
     async fn look_up(self: Arc<Self>, familiar: Familiar, mut closes: watch::Receiver<bool>) {
+        let mut roster = self.roster.subscribe();
         loop {
-            for member in self.members.iter().take(self.me.index()) {
+            let now = Arc::clone(&roster.borrow_and_update());
+            for (_, member) in now.beside(|id| id < self.me) {
                 let found = tokio::select! {
                     found = tokio::net::lookup_host(&member.address) => found,
                     () = closed(&mut closes) => return,
@@ -240,32 +342,33 @@ impl Shared {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK_UP_EVERY) => {}
+                changed = roster.changed() => if changed.is_err() { return },
                 () = closed(&mut closes) => return,
             }
         }
     }
 
-    /// Keeps a connection to `peer` until the mesh closes.
-    async fn dial_forever<C: Carrier>(
+    /// Keeps a connection to `peer` until the mesh closes, or `peer` is somebody else.
+    async fn dial_on<C: Carrier>(
         self: Arc<Self>,
         peer: ReplicaId,
+        member: Member,
         way: C::Way,
         mut jitter: Jitter,
         mut closes: watch::Receiver<bool>,
     ) {
-        let Some(member) = self.members.get(peer.index()) else { return };
         let mut unreached = Unreached::new(peer, &member.address, self.transport);
         let mut pause = FIRST_PAUSE;
-        while !*closes.borrow() {
+        while !*closes.borrow() && self.roster.borrow().member(peer) == Some(&member) {
             let start = Instant::now();
             let dialled = tokio::select! {
-                dialled = self.dial::<C>(peer, member, &way) => dialled,
+                dialled = self.dial::<C>(peer, &member, &way) => dialled,
                 () = closed(&mut closes) => return,
             };
             match dialled {
                 Ok(established) => {
                     unreached.reached();
-                    self.run(peer, established).await;
+                    self.run(peer, member.key, established).await;
                     if start.elapsed() > GOOD {
                         pause = FIRST_PAUSE;
                     }
@@ -310,9 +413,10 @@ impl Shared {
         drop(place);
         match established {
             Ok(established) => match established.role {
-                Role::Peer(peer) if self.is(peer, established.key) => {
-                    self.run(peer, established).await;
-                }
+                Role::Peer(peer) => match established.key.filter(|key| self.is(peer, *key)) {
+                    Some(key) => self.run(peer, key, established).await,
+                    None => Refusal::Role.count(&self.counters),
+                },
                 _ => Refusal::Role.count(&self.counters),
             },
             Err(error) => error.count(&self.counters),
@@ -320,14 +424,19 @@ impl Shared {
     }
 
     /// Whether `shown` is `peer`'s key, and `peer` is a replica that dials this one.
-    fn is(&self, peer: ReplicaId, shown: Option<PublicKey>) -> bool {
-        let member = self.members.get(peer.index());
-        peer < self.me && shown.is_some() && shown == member.map(|member| member.key)
+    fn is(&self, peer: ReplicaId, shown: PublicKey) -> bool {
+        let roster = self.roster.borrow();
+        peer < self.me && roster.member(peer).is_some_and(|member| member.key == shown)
     }
 
-    async fn run<S: Stream>(&self, peer: ReplicaId, established: Established<S>) {
-        let Some(outbox) = self.outboxes.get(peer.index()) else { return };
-        let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone());
+    async fn run<S: Stream>(&self, peer: ReplicaId, key: PublicKey, established: Established<S>) {
+        let outbox = {
+            let roster = self.roster.borrow();
+            let is_member = roster.member(peer).is_some_and(|member| member.key == key);
+            roster.outboxes.get(peer.index()).filter(|_| is_member).cloned()
+        };
+        let Some(outbox) = outbox else { return };
+        let link = Link::new(established, outbox, &self.limits, self.counters.clone());
         (self.wake)();
         link.run(&self.inbound, &self.wake, |frame| (peer, frame)).await;
         (self.wake)();

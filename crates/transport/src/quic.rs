@@ -32,7 +32,7 @@ use rustls::pki_types::CertificateDer;
 use super::carrier::{Carrier, first_reached, free_socket};
 use super::handshake::{Established, HandshakeError, greet, within};
 use super::hello::Hello;
-use super::tls::{self, Identity, TlsError};
+use super::tls::{self, Allowed, Identity, TlsError};
 use super::{Limits, MeshError};
 
 pub(super) use stream::Stream;
@@ -72,7 +72,7 @@ impl Quic {
     pub(super) fn new(
         socket: UdpSocket,
         identity: &Identity,
-        allowed: Vec<PublicKey>,
+        allowed: Allowed,
         limits: &Limits,
     ) -> Result<Self, MeshError> {
         let mut tls = tls::server_config(identity, Some(allowed))?;

@@ -17,7 +17,7 @@ use super::Limits;
 use super::carrier::{self, Carrier};
 use super::handshake::{Established, HandshakeError, greet, within};
 use super::hello::{Hello, Role};
-use super::tls::{self, Identity, TlsError};
+use super::tls::{self, Allowed, Identity, TlsError};
 use crate::Door;
 
 /// TLS reads 4 KiB at a time. This buffer turns many small system calls into one.
@@ -40,7 +40,7 @@ impl Tcp {
     pub(super) fn new(
         listener: TcpListener,
         identity: &Identity,
-        allowed: Option<Vec<PublicKey>>,
+        allowed: Option<Allowed>,
     ) -> Result<Self, TlsError> {
         Ok(Self {
             door: Door::new(listener),

@@ -31,6 +31,7 @@ mod clients;
 mod frames;
 mod hostile;
 mod hostile_peers;
+mod members;
 mod peers;
 mod quic;
 mod reached;
@@ -163,7 +164,7 @@ impl Plan {
             me: ReplicaId(u16::from(number)),
             chain,
             identity,
-            members: self.members.clone(),
+            members: self.members.iter().cloned().map(Some).collect(),
             limits: self.limits,
             seed: 1,
         };

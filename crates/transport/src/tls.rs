@@ -2,7 +2,7 @@
 //! certificate, hence no name, no authority and no expiry; the keys are pinned.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ::aws_lc_rs::signature;
 use quorate_core::Digest;
@@ -126,7 +126,7 @@ fn provider() -> Arc<CryptoProvider> {
 /// The accepting side: shows `identity`, and asks for a key among `allowed` or for none.
 pub(super) fn server_config(
     identity: &Identity,
-    allowed: Option<Vec<PublicKey>>,
+    allowed: Option<Allowed>,
 ) -> Result<ServerConfig, TlsError> {
     let provider = provider();
     let pins = allowed.map(|keys| Arc::new(Pins::new(keys, &provider)));
@@ -150,7 +150,7 @@ pub(super) fn client_config(
     server: PublicKey,
 ) -> Result<ClientConfig, TlsError> {
     let provider = provider();
-    let pins = Arc::new(Pins::new(vec![server], &provider));
+    let pins = Arc::new(Pins::new(Allowed::new(vec![server]), &provider));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -189,15 +189,37 @@ pub(super) fn is_about_a_key(error: &std::io::Error) -> bool {
     )
 }
 
+/// Keys that are accepted. They change with the members.
+#[derive(Clone, Debug)]
+pub(super) struct Allowed(Arc<RwLock<Vec<PublicKey>>>);
+
+impl Allowed {
+    pub(super) fn new(keys: Vec<PublicKey>) -> Self {
+        Self(Arc::new(RwLock::new(keys)))
+    }
+
+    pub(super) fn set(&self, keys: Vec<PublicKey>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(super) fn contains(&self, key: &PublicKey) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+}
+
 /// The verifier that accepts exactly the pinned keys.
 #[derive(Debug)]
 struct Pins {
-    keys: Vec<PublicKey>,
+    keys: Allowed,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Pins {
-    fn new(keys: Vec<PublicKey>, provider: &CryptoProvider) -> Self {
+    fn new(keys: Allowed, provider: &CryptoProvider) -> Self {
         Self { keys, algorithms: provider.signature_verification_algorithms }
     }
 

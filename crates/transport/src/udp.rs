@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::MAX_REPLICAS;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
@@ -40,7 +41,7 @@ use self::stream::Way;
 use super::carrier::{Carrier, first_reached, free_socket};
 use super::handshake::{Established, HandshakeError, PARTING, greet, within};
 use super::hello::Hello;
-use super::tls::{Identity, TlsError};
+use super::tls::{Allowed, Identity, TlsError};
 use super::{Limits, MeshError};
 
 pub(super) use self::stream::Stream;
@@ -68,7 +69,7 @@ impl Mine {
 /// A UDP socket that accepts sessions.
 pub(super) struct Udp {
     arrivals: Mutex<mpsc::Receiver<Session>>,
-    allowed: Arc<Vec<PublicKey>>,
+    allowed: Allowed,
     mine: Arc<Mine>,
     /// The task of the door. It ends once no session is left.
     serving: JoinSet<()>,
@@ -77,7 +78,7 @@ pub(super) struct Udp {
 /// A new session, whose address is verified.
 pub(super) struct Arrival {
     session: Session,
-    allowed: Arc<Vec<PublicKey>>,
+    allowed: Allowed,
     mine: Arc<Mine>,
 }
 
@@ -92,19 +93,19 @@ impl Udp {
     pub(super) fn new(
         socket: UdpSocket,
         identity: &Identity,
-        allowed: Vec<PublicKey>,
+        allowed: Allowed,
         limits: &Limits,
     ) -> Result<Self, MeshError> {
         let (sender, arrivals) = mpsc::channel(WAITING);
         let datagrams = Arc::new(Datagrams::new(socket)?);
         let secret = *identity.restart_secret();
         // One for each place, and some more for sessions that are about to take or leave one.
-        let sessions = 2 * limits.half_open + 2 * allowed.len() + 2 * WAITING;
+        let sessions = 2 * limits.half_open + 2 * allowed.len().max(MAX_REPLICAS) + 2 * WAITING;
         let door = Door::new(datagrams, secret, sessions, sender)?;
         let mut serving = JoinSet::new();
         serving.spawn(door.serve());
         let mine = Arc::new(Mine::new(identity)?);
-        Ok(Self { arrivals: Mutex::new(arrivals), allowed: Arc::new(allowed), mine, serving })
+        Ok(Self { arrivals: Mutex::new(arrivals), allowed, mine, serving })
     }
 }
 
@@ -117,7 +118,7 @@ impl Carrier for Udp {
         let session = self.arrivals.lock().await.recv().await;
         let session = session.ok_or(io::ErrorKind::NotConnected)?;
         let address = session.address.ip().to_canonical();
-        let (allowed, mine) = (Arc::clone(&self.allowed), Arc::clone(&self.mine));
+        let (allowed, mine) = (self.allowed.clone(), Arc::clone(&self.mine));
         Ok((Arrival { session, allowed, mine }, address))
     }
 

@@ -72,7 +72,9 @@ fn check(arguments: &Arguments, cluster: &Cluster, home: &Home) -> Result<(), Fa
         Err(Failure::new(Exit::Usage, Finding { what, place, remedy: remedy.to_owned() }))
     };
     let count = cluster.members.len();
-    if let Some(replica) = arguments.replica.filter(|id| usize::from(*id) >= count) {
+    // Where members may change, who they are is known later.
+    let beyond = |id: &u16| usize::from(*id) >= count && !cluster.is_governed();
+    if let Some(replica) = arguments.replica.filter(beyond) {
         let what = format!("there is no replica {replica}: the cluster has {count}, from 0");
         return usage(what, Place::Flag("--replica".to_owned()), "name one of them, or none");
     }

@@ -53,6 +53,13 @@ pub struct InitArguments {
     /// Most commands in a block.
     #[arg(long, value_name = "COMMANDS")]
     batch: Option<u32>,
+    /// How many administrators may change the members (`quorate member`). Their keys go to
+    /// FOLDER/administrator-N.key. Default: none, and the members are fixed.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    administrators: usize,
+    /// How many administrators must sign a change. Default: more than half.
+    #[arg(long, value_name = "M")]
+    approvals: Option<u16>,
     #[command(flatten)]
     choices: ChoiceArguments,
 }
@@ -79,6 +86,8 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         service: service.unwrap_or_default(),
         batch_commands: arguments.batch,
         durability: arguments.durability,
+        administrators: arguments.administrators,
+        approvals: arguments.approvals,
         ..arguments.choices.options(arguments.replicas)
     };
     let made = init(&arguments.folder, arguments.replicas, &options)?;
@@ -106,8 +115,10 @@ fn rows(made: &Testnet) -> Vec<[String; 5]> {
 }
 
 fn for_people(made: &Testnet) -> String {
+    let keys = made.administrator_keys.iter();
+    let keys: String = keys.map(|file| format!("administrator: {}\n", file.display())).collect();
     format!(
-        "chain {} ({}), {}\n\n{}\nclient home: {}\n",
+        "chain {} ({}), {}\n\n{}\nclient home: {}\n{keys}",
         made.cluster.chain,
         made.cluster.chain_digest(),
         described(&made.cluster.combination(), made.cluster.transport),
@@ -134,6 +145,8 @@ fn for_programs(made: &Testnet) -> serde_json::Value {
         "chain": made.cluster.chain,
         "chain_digest": made.cluster.chain_digest().to_string(),
         "replicas": replicas,
+        "administrator_keys": made.administrator_keys.iter()
+            .map(|file| file.display().to_string()).collect::<Vec<_>>(),
         "client_home": made.client.root().display().to_string(),
     })
 }

@@ -138,6 +138,12 @@ impl Cluster {
         self.processes.len()
     }
 
+    /// Makes room for the process of another home, and returns its number.
+    pub fn add_home(&mut self) -> usize {
+        self.processes.push(None);
+        self.size() - 1
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -279,7 +285,7 @@ impl Cluster {
             replicas: addresses.collect(),
             session: SessionConfig {
                 tentative: self.agreed.tentative,
-                ..SessionConfig::new(self.agreed.chain_digest(), self.size())
+                ..SessionConfig::new(self.agreed.chain_digest(), self.agreed.members.len())
             },
             give_up_after: None,
             authenticity: Authenticity::of(&self.agreed),

@@ -9,6 +9,7 @@ mod committees;
 mod crashes;
 mod descriptors;
 mod linearizability;
+mod members;
 mod owners;
 mod payments;
 mod pbft;

@@ -263,6 +263,14 @@ impl Statement {
         Self::new(chain, Epoch(0), 0, Kind::Payment, View(0), 0, payment)
     }
 
+    /// The epoch that it names; of what is bound to the chain alone, the first.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        let mut epoch = [0; 8];
+        epoch.copy_from_slice(&self.bytes[48..56]);
+        Epoch(u64::from_le_bytes(epoch))
+    }
+
     /// The bytes to sign or verify.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -1,5 +1,7 @@
 //! What a session makes of what replicas say.
 
+use std::sync::Arc;
+
 use super::error::{ClientError, Fatal, NotExecuted, Unknown};
 use super::session::{InFlight, Output, Phase, Session, SessionConfig};
 use super::votes::{Needed, Votes};
@@ -39,7 +41,10 @@ impl Session {
             | Response::Blocks { .. }
             | Response::Proven { .. }
             | Response::Newest { .. }
-            | Response::Unproven { .. } => {}
+            | Response::Unproven { .. }
+            | Response::Handovers { .. }
+            | Response::Ready { .. }
+            | Response::NotReady { .. } => {}
         }
     }
 
@@ -91,9 +96,12 @@ impl Session {
             }
             Outcome::Rejected { session, first, .. } => self.subject(*session, *first),
         };
-        let SessionConfig { replicas, faults, tentative: takes, .. } = self.config;
-        let quorum = planted!("tentative-answers-of-a-witness", faults + 1, replicas - faults);
+        let SessionConfig { faults, tentative: takes, .. } = self.config;
+        let weights = Arc::clone(&self.weights);
+        let weight = weights.iter().sum::<usize>();
+        let quorum = planted!("tentative-answers-of-a-witness", faults + 1, weight - faults);
         let needed = Needed {
+            weights: &weights,
             committed: faults + mutant!("client-believes-f", 0, 1),
             tentative: takes.then_some(quorum),
         };
@@ -224,8 +232,10 @@ impl Session {
         };
         sent.refusals.retain(|(replica, _)| *replica != from);
         sent.refusals.push((from, reason));
-        let agreeing = sent.refusals.iter().filter(|(_, other)| *other == reason).count();
-        let believed = agreeing > self.config.faults;
+        let agreeing = sent.refusals.iter().filter(|(_, other)| *other == reason);
+        let weight = |replica: &ReplicaId| self.weights.get(replica.index()).copied();
+        let weight: usize = agreeing.filter_map(|(replica, _)| weight(replica)).sum();
+        let believed = weight > self.config.faults;
         let alone = sent.target == Some(from);
         match reason {
             Refusal::BadSignature | Refusal::ForeignSession | Refusal::TooLarge if believed => {

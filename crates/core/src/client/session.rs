@@ -34,9 +34,10 @@ pub enum Route {
 pub struct SessionConfig {
     /// The chain frames are signed for.
     pub chain: Digest,
-    /// n: how many replicas there are.
+    /// n: how many replicas there are. Each counts once, until the members
+    /// [change](Session::change_members).
     pub replicas: usize,
-    /// f: how many of them may lie.
+    /// f: how much of them may lie.
     pub faults: usize,
     /// Whether n - f equal tentative outcomes of one view count: an option of PBFT's.
     pub tentative: bool,
@@ -145,6 +146,8 @@ pub struct Session {
     /// connection since, does not know where this client is.
     pub(super) opening: SharedFrame,
     connected: Vec<bool>,
+    /// How much each replica counts.
+    pub(super) weights: Arc<[usize]>,
     target: ReplicaId,
     pub(super) waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
@@ -210,6 +213,7 @@ impl Session {
                 Route::One { first } => first,
             },
             connected: vec![false; config.replicas],
+            weights: vec![1; config.replicas].into(),
             config,
             signer,
             incarnation,
@@ -248,6 +252,27 @@ impl Session {
         self.expire(now, outputs);
         self.retry(now, outputs);
         self.send_waiting(now, outputs);
+    }
+
+    /// From now on replicas count by these weights: 0 for who only learns, or is no member. Those
+    /// who `left`, or are others under the same id, are disconnected, and what they said counts no
+    /// more.
+    pub fn change_members(&mut self, now: Time, weights: Vec<usize>, left: &[ReplicaId]) {
+        left.iter().for_each(|replica| self.disconnect(now, *replica));
+        self.config.replicas = weights.len();
+        self.config.faults = membership::faults(weights.iter().sum());
+        self.connected.resize(weights.len(), false);
+        let counts = |id: ReplicaId| weights.get(id.index()).is_some_and(|weight| *weight > 0);
+        let stays = |id: ReplicaId| counts(id) && !left.contains(&id);
+        let opening = match &mut self.phase {
+            Phase::Opening(opening) => Some(opening),
+            _ => None,
+        };
+        for sent in opening.into_iter().chain(&mut self.in_flight) {
+            sent.votes.keep(stays);
+            sent.refusals.retain(|(from, _)| stays(*from));
+        }
+        self.weights = weights.into();
     }
 
     /// When to call [`Session::step`] even if nothing happens.
@@ -349,7 +374,10 @@ impl Session {
 
     /// Whether replicas have to pass frames on that are sent to all: some are out of reach.
     fn relay(&self) -> bool {
-        self.connected.iter().any(|connected| !connected)
+        self.connected
+            .iter()
+            .zip(&*self.weights)
+            .any(|(connected, weight)| !connected && *weight > 0)
     }
 
     fn reachable(&self) -> bool {

@@ -14,9 +14,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::crypto::{Claim, Verified};
+use bytes::Bytes;
+
+use crate::base::crypto::{Claim, Scheme, Verified};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Epoch};
+use crate::base::wire::{Decode as _, DecodeError};
 use crate::protocols::protocol::{Handover, Malformed, Verifier};
 
 /// Why a handover is not followed.
@@ -30,6 +33,17 @@ pub enum NotFollowed {
         /// The defect.
         reason: Malformed,
     },
+    /// It is not what a handover looks like.
+    #[error("how epoch {epoch} ended cannot be read: {reason}")]
+    Unreadable {
+        /// The epoch that the client has come to.
+        epoch: Epoch,
+        /// The defect.
+        reason: DecodeError,
+    },
+    /// A signature under it does not hold.
+    #[error("a signature under the end of epoch {0} does not hold")]
+    Signature(Epoch),
     /// The client knows another committee of that epoch.
     #[error(
         "it leads to another committee of epoch {0} than the one that is pinned: keys of an earlier \
@@ -97,6 +111,38 @@ impl<V: Verifier> Succession<V> {
         if handover.ended() == self.committee().epoch() {
             self.verifier = (self.make)(&handover.next);
         }
+    }
+}
+
+/// A [`Succession`] of whatever protocol, for encoded handovers.
+pub trait Follower: Send + Sync {
+    /// The committee of the epoch that the client has come to.
+    fn committee(&self) -> &Committee;
+
+    /// Comes to the next epoch by this end of the one that the client has come to. Signatures are
+    /// [checked by their keys](Committee::by_key): `scheme` need know no member.
+    ///
+    /// # Errors
+    /// [`NotFollowed`]; the client is where it was.
+    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<(), NotFollowed>;
+}
+
+impl<V: Verifier> Follower for Succession<V> {
+    fn committee(&self) -> &Committee {
+        self.verifier.committee()
+    }
+
+    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<(), NotFollowed> {
+        let committee = self.verifier.committee().clone();
+        let epoch = committee.epoch();
+        let handover = Handover::from_bytes(handover)
+            .map_err(|reason| NotFollowed::Unreadable { epoch, reason })?;
+        let claim = self.claim(handover)?;
+        let checks = claim.checks().iter().cloned().map(|check| committee.by_key(check));
+        let verdicts = scheme.verify(&checks.collect::<Vec<_>>());
+        let verified = claim.settle(&verdicts).ok_or(NotFollowed::Signature(epoch))?;
+        Succession::follow(self, &verified);
+        Ok(())
     }
 }
 

@@ -8,13 +8,22 @@ use crate::base::types::{Digest, ReplicaId, View};
 use crate::base::wire::Encode;
 use crate::ledger::message::Outcome;
 
-/// How many replicas must agree.
+/// How much replicas count, by id, and how much must agree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Needed {
+pub(super) struct Needed<'a> {
+    /// By id: how much each counts.
+    pub weights: &'a [usize],
     /// On what is committed.
     pub committed: usize,
     /// On what is tentative, in one view; none where such outcomes do not count.
     pub tentative: Option<usize>,
+}
+
+impl Needed<'_> {
+    fn weight_of<'a>(&self, replicas: impl IntoIterator<Item = &'a ReplicaId>) -> usize {
+        let weight = |id: &ReplicaId| self.weights.get(id.index()).copied().unwrap_or(0);
+        replicas.into_iter().map(weight).sum()
+    }
 }
 
 /// What replicas say became of one frame: at most one vote each, the last they sent; and one
@@ -43,7 +52,7 @@ impl Votes {
         &mut self,
         from: ReplicaId,
         outcome: Outcome,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Option<Outcome> {
         if needed.committed <= 1 {
             return Some(outcome);
@@ -52,20 +61,21 @@ impl Votes {
         let same = if self.whole.is_none() && self.others.is_empty() {
             self.whole = Some(outcome.clone());
             self.same.push(from);
-            1
+            needed.weight_of([&from])
         } else if self.whole.as_ref() == Some(&outcome) {
             self.same.push(from);
-            self.same.len()
+            needed.weight_of(&self.same)
         } else {
             let digest = digest_of(&outcome);
             self.others.push((from, digest));
-            self.others.iter().filter(|(_, other)| *other == digest).count()
+            let alike = self.others.iter().filter(|(_, other)| *other == digest);
+            needed.weight_of(alike.map(|(voter, _)| voter))
         };
         let is_believed = same >= needed.committed
-            || needed.tentative.is_some_and(|needed| {
+            || needed.tentative.is_some_and(|enough| {
                 let views: BTreeSet<View> =
                     self.tentative.iter().map(|(_, view, _)| *view).collect();
-                views.into_iter().any(|view| self.agreeing(view, &outcome) >= needed)
+                views.into_iter().any(|view| self.agreeing(view, &outcome, needed) >= enough)
             });
         is_believed.then_some(outcome)
     }
@@ -76,17 +86,17 @@ impl Votes {
         from: ReplicaId,
         view: View,
         outcome: Outcome,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Option<Outcome> {
-        let needed = needed.tentative?;
+        let enough = needed.tentative?;
         self.tentative.retain(|(voter, ..)| *voter != from);
         self.tentative.push((from, view, digest_of(&outcome)));
-        (self.agreeing(view, &outcome) >= needed).then_some(outcome)
+        (self.agreeing(view, &outcome, needed) >= enough).then_some(outcome)
     }
 
-    /// How many replicas say so, tentatively in a view or of what is committed: whoever says that
-    /// it is committed could have said it of any view.
-    fn agreeing(&self, view: View, outcome: &Outcome) -> usize {
+    /// How much the replicas count that say so, tentatively in a view or of what is committed:
+    /// whoever says that it is committed could have said it of any view.
+    fn agreeing(&self, view: View, outcome: &Outcome, needed: Needed<'_>) -> usize {
         let digest = digest_of(outcome);
         let tentative = self.tentative.iter();
         let tentative = tentative.filter(|(_, of, said)| {
@@ -99,7 +109,17 @@ impl Votes {
             .chain(same.copied())
             .chain(others.map(|(voter, _)| *voter))
             .collect();
-        voters.len()
+        needed.weight_of(&voters)
+    }
+
+    /// Only these replicas' votes count any more.
+    pub(super) fn keep(&mut self, stays: impl Fn(ReplicaId) -> bool) {
+        self.same.retain(|voter| stays(*voter));
+        self.others.retain(|(voter, _)| stays(*voter));
+        self.tentative.retain(|(voter, ..)| stays(*voter));
+        if self.same.is_empty() {
+            self.whole = None;
+        }
     }
 
     fn withdraw(&mut self, from: ReplicaId) {
@@ -117,7 +137,7 @@ mod tests {
     use crate::base::types::{Sequence, SessionId};
 
     /// Four replicas, of which one may lie.
-    const NEEDED: Needed = Needed { committed: 2, tentative: Some(3) };
+    const NEEDED: Needed<'static> = Needed { weights: &[1; 4], committed: 2, tentative: Some(3) };
 
     fn outcome(reply: u8) -> Outcome {
         let (session, first) = (SessionId(1), Sequence(1));
@@ -126,7 +146,7 @@ mod tests {
 
     /// Takes in votes: a replica, its reply, and a view (0 for a committed outcome). Returns the
     /// number of votes after which an outcome is believed, and that outcome.
-    fn believed_after(said: &[(u16, u8, u64)], needed: Needed) -> Option<(usize, Outcome)> {
+    fn believed_after(said: &[(u16, u8, u64)], needed: Needed<'_>) -> Option<(usize, Outcome)> {
         let mut votes = Votes::default();
         said.iter().enumerate().find_map(|(at, (from, reply, view))| {
             let (from, outcome) = (ReplicaId(*from), outcome(*reply));
@@ -170,5 +190,17 @@ mod tests {
         let needed = Needed { tentative: None, ..NEEDED };
         let said = [(0, 5, 1), (1, 5, 1), (2, 5, 1), (3, 5, 1), (0, 5, 0)];
         assert_eq!(believed_after(&said, needed), None);
+    }
+
+    #[test]
+    fn who_weighs_more_counts_for_more_and_learners_for_nothing() {
+        // n = 9, f = 2: replica 0 alone is enough, 1 and 2 together are not, 4 counts for nothing.
+        let needed = Needed { weights: &[5, 1, 1, 2, 0], committed: 3, tentative: None };
+        assert_eq!(believed_after(&[(0, 5, 0)], needed), Some((1, outcome(5))));
+        assert_eq!(believed_after(&[(1, 5, 0), (2, 5, 0), (4, 5, 0)], needed), None);
+        assert_eq!(
+            believed_after(&[(4, 5, 0), (1, 5, 0), (3, 5, 0)], needed),
+            Some((3, outcome(5)))
+        );
     }
 }

@@ -215,12 +215,8 @@ impl SignedChange {
     /// for nothing, and has none.
     #[must_use]
     pub fn checks(&self, chain: &Digest) -> Vec<Check> {
-        let (approval, readiness) = (self.change.approval(chain), self.change.readiness(chain));
-        let approvals = self.approvals.iter().map(|(key, signature)| Check::Client {
-            key: *key,
-            statement: approval,
-            signature: *signature,
-        });
+        let readiness = self.change.readiness(chain);
+        let approvals = self.approval_checks(chain).into_iter();
         let ready = self.ready.iter().filter_map(|(id, signature)| {
             let (key, signature) = (self.key_of(*id)?, *signature);
             Some(Check::Client { key, statement: readiness, signature })
@@ -234,12 +230,51 @@ impl SignedChange {
         member.key.as_bytes().try_into().ok().map(PublicKey)
     }
 
+    /// Whether all who signed it are administrators of the current epoch, and each signed once.
+    /// If not, no signature is worth verifying: anybody may have put it there.
+    #[must_use]
+    pub fn is_of_administrators(&self, current: &Committee) -> bool {
+        let administrators = &current.governance().administrators;
+        let signers: Vec<_> = self.approvals.iter().map(|(key, _)| key).collect();
+        let is_new = |at: usize| !signers[..at].contains(&signers[at]);
+        (0..signers.len()).all(|at| administrators.contains(signers[at]) && is_new(at))
+    }
+
+    /// The signatures of its administrators, which have to hold.
+    #[must_use]
+    pub fn approval_checks(&self, chain: &Digest) -> Vec<Check> {
+        let statement = self.change.approval(chain);
+        let check = |(key, signature): &(PublicKey, Signature)| Check::Client {
+            key: *key,
+            statement,
+            signature: *signature,
+        };
+        self.approvals.iter().map(check).collect()
+    }
+
     /// The committee of the next epoch, which begins at `opening`, if the change may be made. Its
     /// [signatures](Self::checks) hold.
     ///
     /// # Errors
     /// [`Refusal`].
     pub fn judge(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
+        let next = self.approved(current, opening)?;
+        let is_ready = |id: &ReplicaId| {
+            self.key_of(*id).is_some() && self.ready.iter().any(|(ready, _)| ready == id)
+        };
+        let (found, needed) = (next.weight_of(next.voters().filter(is_ready)), next.quorum());
+        if found < needed {
+            let missing = next.voters().filter(|id| !is_ready(id)).collect();
+            return Err(Refusal::NotReady { found, needed, missing });
+        }
+        Ok(next)
+    }
+
+    /// The same, but for the word of the next members: what they look at before they give it.
+    ///
+    /// # Errors
+    /// [`Refusal`], never [`Refusal::NotReady`].
+    pub fn approved(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
         let governance = current.governance();
         if governance.administrators.is_empty() {
             return Err(Refusal::NotGoverned);
@@ -250,14 +285,6 @@ impl SignedChange {
         let needed = usize::from(governance.approvals);
         if found < needed {
             return Err(Refusal::NotApproved { found, needed });
-        }
-        let is_ready = |id: &ReplicaId| {
-            self.key_of(*id).is_some() && self.ready.iter().any(|(ready, _)| ready == id)
-        };
-        let (found, needed) = (next.weight_of(next.voters().filter(is_ready)), next.quorum());
-        if found < needed {
-            let missing = next.voters().filter(|id| !is_ready(id)).collect();
-            return Err(Refusal::NotReady { found, needed, missing });
         }
         Ok(next)
     }

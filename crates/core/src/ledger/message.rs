@@ -7,8 +7,8 @@ use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
 use crate::base::crypto::Signature;
-use crate::base::membership::MAX_REPLICAS;
-use crate::base::types::{Height, Sequence, SessionId, View};
+use crate::base::membership::{Governance, MAX_REPLICAS, Member};
+use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 
 /// Longest question to the application, bytes.
@@ -59,6 +59,21 @@ pub enum Request {
     Newest {
         /// Chosen by the client, repeated in the answer.
         id: u64,
+    },
+    /// Send how this epoch and those after it ended.
+    Handovers {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The epoch of the committee that the client knows.
+        from: Epoch,
+    },
+    /// Give your word that you are ready for a change of the members: sign it with your key of the
+    /// next epoch.
+    Ready {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
+        change: Bytes,
     },
 }
 
@@ -133,6 +148,29 @@ pub enum Response {
         /// Why.
         reason: Unproven,
     },
+    /// How epochs ended, one after the other from the one asked for: each an encoded
+    /// [`Handover`](crate::protocols::protocol::Handover) without its void blocks. None where that
+    /// one has not ended here. There may be more; then it is asked for.
+    Handovers {
+        /// The request's id.
+        id: u64,
+        /// The ends of epochs.
+        handovers: Vec<Bytes>,
+    },
+    /// This replica's word that it is ready for the next epoch.
+    Ready {
+        /// The request's id.
+        id: u64,
+        /// Its signature ([what it signs](super::change::Change::readiness)).
+        signature: Signature,
+    },
+    /// This replica is not ready, or would not accept the change.
+    NotReady {
+        /// The request's id.
+        id: u64,
+        /// Why, in words.
+        reason: Bytes,
+    },
 }
 
 reasons!(
@@ -174,6 +212,16 @@ impl Encode for Request {
             Self::Newest { id } => {
                 out.push(6);
                 id.encode(out);
+            }
+            Self::Handovers { id, from } => {
+                out.push(7);
+                id.encode(out);
+                from.encode(out);
+            }
+            Self::Ready { id, change } => {
+                out.push(8);
+                id.encode(out);
+                put_bytes(out, change);
             }
         }
     }
@@ -221,11 +269,25 @@ impl Decode for Request {
                 question: reader.byte_string("question", MAX_QUESTION_BYTES)?,
             }),
             6 => Ok(Self::Newest { id: reader.u64()? }),
+            7 => Ok(Self::Handovers { id: reader.u64()?, from: Epoch::decode(reader)? }),
+            8 => Ok(Self::Ready {
+                id: reader.u64()?,
+                change: reader.byte_string("change", MAX_CHANGE_BYTES)?,
+            }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
 }
 
+/// Most handovers in one [`Response::Handovers`], and most bytes of one.
+pub const MAX_HANDOVERS: usize = 256;
+/// A committee, a summary of the state, a block of frames' names and a certificate.
+const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX_REPLICAS + 1024;
+/// Longest change of the members: a committee, and the signatures under it.
+pub const MAX_CHANGE_BYTES: usize =
+    (Member::MAX_CONTACT_BYTES + 256) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
+/// Longest reason of a replica that is not ready.
+const MAX_REASON_BYTES: usize = 16 << 10;
 /// Most blocks in one [`Response::Blocks`].
 const MAX_BLOCKS: usize = 4096;
 
@@ -281,6 +343,22 @@ impl Encode for Response {
                 id.encode(out);
                 reason.encode(out);
             }
+            Self::Handovers { id, handovers } => {
+                out.push(10);
+                id.encode(out);
+                (handovers.len() as u32).encode(out);
+                handovers.iter().for_each(|handover| put_bytes(out, handover));
+            }
+            Self::Ready { id, signature } => {
+                out.push(11);
+                id.encode(out);
+                signature.encode(out);
+            }
+            Self::NotReady { id, reason } => {
+                out.push(12);
+                id.encode(out);
+                put_bytes(out, reason);
+            }
         }
     }
 }
@@ -324,6 +402,20 @@ impl Decode for Response {
                 view: View::decode(reader)?,
                 outcome: Outcome::decode(reader)?,
                 signature: Signature::decode(reader)?,
+            }),
+            10 => {
+                let id = reader.u64()?;
+                let count = reader.length("handovers", MAX_HANDOVERS)?;
+                let each = |_| reader.byte_string("handover", MAX_HANDOVER_BYTES);
+                Ok(Self::Handovers {
+                    id,
+                    handovers: (0..count).map(each).collect::<Result<_, _>>()?,
+                })
+            }
+            11 => Ok(Self::Ready { id: reader.u64()?, signature: Signature::decode(reader)? }),
+            12 => Ok(Self::NotReady {
+                id: reader.u64()?,
+                reason: reader.byte_string("reason", MAX_REASON_BYTES)?,
             }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }

@@ -4,14 +4,15 @@ use super::message::Offer;
 use super::pending::{ClaimedBlock, Pending, Verdicts};
 use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
-use crate::base::crypto::Claim;
+use crate::base::crypto::{Check, Claim};
+use crate::base::membership::Membership;
 use crate::base::types::{ReplicaId, Time};
 use crate::ledger::execution::Restoring;
 use crate::ledger::frame::SharedFrame;
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, FullBlockOf, Malformed, MessageOf, Protocol, Verifier as _,
+    self, FullBlockOf, Malformed, MessageOf, Protocol, SharedHandover, Types, Verifier as _,
 };
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
@@ -24,7 +25,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         from: Option<(ReplicaId, usize)>,
         fx: &mut Fx<P::Types>,
     ) {
-        let give = &mut |ask, checks| fx.output(Action::Verify { ask, checks });
+        let keys = Keys::of(&self.membership, &self.epochs.believed);
+        let give = &mut |ask, checks| {
+            let checks = keys.resolve(checks);
+            fx.output(Action::Verify { ask, checks });
+        };
         if let Err(from) = self.verifications.ask(now, pending, from, give) {
             fx.output(Action::Refused { from, reason: Refused::Flood });
         }
@@ -41,8 +46,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if let Some(settled) = self.verifications.checked(ask, verdicts) {
             self.resume(now, settled, fx);
         }
-        self.verifications
-            .give_more(now, &mut |ask, checks| fx.output(Action::Verify { ask, checks }));
+        let keys = Keys::of(&self.membership, &self.epochs.believed);
+        self.verifications.give_more(now, &mut |ask, checks| {
+            let checks = keys.resolve(checks);
+            fx.output(Action::Verify { ask, checks });
+        });
     }
 
     /// A signature that a peer sent does not hold.
@@ -196,6 +204,39 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let pending = Pending::Message { from, claim, frames };
                 self.verify(now, pending, Some((from, bytes)), fx);
             }
+        }
+    }
+}
+
+/// Whose keys signatures are checked by. Where members may change, the verifier is given each
+/// signer's key in the epoch that its statement names: ids alone say nothing to it.
+struct Keys<'a, T: Types> {
+    membership: &'a Membership,
+    believed: &'a [SharedHandover<T>],
+}
+
+impl<'a, T: Types> Keys<'a, T> {
+    fn of(membership: &'a Membership, believed: &'a [SharedHandover<T>]) -> Self {
+        Self { membership, believed }
+    }
+
+    fn resolve(&self, checks: Vec<Check>) -> Vec<Check> {
+        if self.membership.latest().governance().administrators.is_empty() {
+            return checks;
+        }
+        checks.into_iter().map(|check| self.by_key(check)).collect()
+    }
+
+    fn by_key(&self, check: Check) -> Check {
+        let Check::Replica(share) = &check else { return check };
+        let epoch = share.statement.epoch();
+        let believed = || {
+            let next = |handover: &&SharedHandover<T>| handover.next.epoch() == epoch;
+            self.believed.iter().find(next).map(|handover| &handover.next)
+        };
+        match self.membership.committee(epoch).or_else(believed) {
+            Some(committee) => committee.by_key(check),
+            None => check,
         }
     }
 }

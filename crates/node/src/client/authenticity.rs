@@ -7,6 +7,7 @@ use quorate_core::base::crypto::{Check, PublicKey, Scheme, Share, Signature};
 use quorate_core::client::message::Response;
 use quorate_core::{Committee, ReplicaId};
 
+use super::succession::Following;
 use crate::config::Cluster;
 use crate::family;
 
@@ -16,6 +17,9 @@ pub enum Authenticity {
     /// The channel: the replica's transport key is pinned.
     #[default]
     Channel,
+    /// The channel of whoever is a member by now. The client follows the members, and pins the keys
+    /// that their committee names.
+    Members(Following),
     /// The replica's signature. f + 1 equal signed outcomes convince a third party as well.
     Signed {
         /// Whose keys.
@@ -29,6 +33,7 @@ impl fmt::Debug for Authenticity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Channel => "Channel",
+            Self::Members(_) => "Members",
             Self::Signed { .. } => "Signed",
         })
     }
@@ -38,6 +43,9 @@ impl Authenticity {
     /// As the cluster's replicas make them.
     #[must_use]
     pub fn of(cluster: &Cluster) -> Self {
+        if let Some(following) = Following::of(cluster) {
+            return Self::Members(following);
+        }
         match (family::signs_outcomes(cluster), cluster.committee()) {
             (true, Ok(committee)) => Self::Signed { committee, scheme: family::scheme(cluster) },
             _ => Self::Channel,

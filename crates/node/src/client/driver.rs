@@ -19,7 +19,8 @@ use quorate_core::{ReplicaId, Time, planted};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 
-use super::link::{Link, News};
+use super::link::News;
+use super::members::Members;
 use super::{Authenticity, State};
 
 /// Who is to be told of a batch's result.
@@ -32,6 +33,8 @@ pub(super) struct Submission {
     pub(super) done: Done,
 }
 
+/// While something waits, members are asked this often whether there are others.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Most responses of one replica taken in before the others have their turn.
 const RESPONSES_PER_TURN: usize = 64;
 
@@ -40,7 +43,9 @@ pub(super) struct Driver {
     session: Session,
     /// By what outcomes are believed, and the key of the client that they are for.
     authenticity: (Authenticity, PublicKey),
-    links: Vec<Link>,
+    members: Members,
+    /// When the members are asked next whether they have changed.
+    look: Pin<Box<Sleep>>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     state: watch::Sender<State>,
     under_way: HashMap<BatchId, Done>,
@@ -54,11 +59,11 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Drives `session`, which begins at time 0, over a link to each replica.
+    /// Drives `session`, which begins at time 0, over links to its replicas.
     pub(super) fn new(
         session: Session,
         authenticity: (Authenticity, PublicKey),
-        links: Vec<Link>,
+        members: Members,
         submissions: mpsc::UnboundedReceiver<Submission>,
         state: watch::Sender<State>,
     ) -> Self {
@@ -66,7 +71,8 @@ impl Driver {
         Self {
             session,
             authenticity,
-            links,
+            members,
+            look: Box::pin(tokio::time::sleep_until(start + LOOK_EVERY)),
             submissions,
             state,
             under_way: HashMap::new(),
@@ -97,18 +103,35 @@ impl Driver {
     }
 
     fn take_news(&mut self, cx: &mut Context<'_>) {
-        for (replica, link) in self.links.iter_mut().enumerate() {
-            let from = ReplicaId(replica as u16);
+        let (mut reached, mut handovers) = (Vec::new(), Vec::new());
+        for (from, link) in self.members.links() {
             for _ in 0..RESPONSES_PER_TURN {
                 let Poll::Ready(news) = link.poll(cx) else { break };
                 match news {
-                    News::Connected => self.inputs.push(Input::Connected(from)),
+                    News::Connected => {
+                        reached.push(from);
+                        self.inputs.push(Input::Connected(from));
+                    }
                     News::Disconnected => self.inputs.push(Input::Disconnected(from)),
+                    News::Response(Response::Handovers { handovers: ends, .. }) => {
+                        handovers.push(ends);
+                    }
                     News::Response(response) => self.heard.push((from, response)),
                 }
             }
         }
         self.take_heard();
+        let has_news = !(reached.is_empty() && handovers.is_empty());
+        let now = self.now();
+        reached.into_iter().for_each(|replica| self.members.ask(Some(replica)));
+        for ends in handovers {
+            self.members.follow(now, ends, &mut self.session);
+        }
+        if has_news {
+            self.members.write(cx);
+            // Links that are new are to be polled as well.
+            cx.waker().wake_by_ref();
+        }
     }
 
     /// Takes in what is authentic of what has come.
@@ -117,7 +140,7 @@ impl Driver {
         let verdicts = authenticity.verify(key, &self.heard);
         for ((from, response), is_authentic) in self.heard.drain(..).zip(verdicts) {
             if !is_authentic {
-                if let Some(link) = self.links.get(from.index()) {
+                if let Some(link) = self.members.link(from) {
                     link.refused();
                 }
                 continue;
@@ -151,7 +174,7 @@ impl Driver {
         self.outputs = outputs;
         if sent {
             // Before anything else is read.
-            self.links.iter_mut().for_each(|link| link.write(cx));
+            self.members.write(cx);
         }
     }
 
@@ -162,11 +185,23 @@ impl Driver {
         let message = Bytes::from(message);
         match to {
             Some(replica) => {
-                if let Some(link) = self.links.get_mut(replica.index()) {
+                if let Some(link) = self.members.link(replica) {
                     link.send(&message);
                 }
             }
-            None => self.links.iter_mut().for_each(|link| link.send(&message)),
+            None => self.members.links().for_each(|(_, link)| link.send(&message)),
+        }
+    }
+
+    /// Looks for other members from time to time while something waits: those that are known may be
+    /// none any more.
+    fn poll_look(&mut self, cx: &mut Context<'_>) {
+        while self.members.may_change() && self.look.as_mut().poll(cx).is_ready() {
+            self.look.as_mut().reset(Instant::now() + LOOK_EVERY);
+            if self.session.deadline().is_some() {
+                self.members.ask(None);
+                self.members.write(cx);
+            }
         }
     }
 
@@ -202,6 +237,7 @@ impl Future for Driver {
             if listens {
                 this.take_news(cx);
             }
+            this.poll_look(cx);
             if this.poll_timer(cx) {
                 this.inputs.push(Input::Timeout);
             }

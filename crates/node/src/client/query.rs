@@ -8,14 +8,14 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::base::membership;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{MAX_QUESTION_BYTES, Request, Response, Unproven};
-use quorate_core::{Digest, ReplicaId};
+use quorate_core::{Committee, Digest, ReplicaId};
 use quorate_transport::Connection;
 use tokio::task::JoinSet;
 
@@ -70,8 +70,17 @@ fn list(failed: &[(ReplicaId, String)]) -> String {
 /// Asks replicas, and keeps connections to them.
 #[derive(Debug)]
 pub(super) struct Questions {
-    replicas: Vec<Arc<Way>>,
+    replicas: RwLock<Arc<Replicas>>,
     chain: Digest,
+}
+
+/// Whom to ask.
+#[derive(Debug)]
+struct Replicas {
+    /// Each with how much it counts.
+    ways: Vec<(usize, Arc<Way>)>,
+    /// How much must say the same.
+    needed: usize,
 }
 
 /// The way to a replica.
@@ -89,11 +98,25 @@ impl std::fmt::Debug for Way {
 
 impl Questions {
     pub(super) fn new(replicas: &[ReplicaAddress], chain: Digest) -> Self {
-        let way = |(id, address): (usize, &ReplicaAddress)| {
-            let (replica, address) = (ReplicaId(id as u16), address.clone());
-            Arc::new(Way { replica, address, idle: Mutex::default() })
+        let way = |(id, address): (usize, &ReplicaAddress)| (1, Way::to(id, address));
+        let ways = replicas.iter().enumerate().map(way).collect();
+        let needed = membership::honest_witness(replicas.len());
+        Self { replicas: RwLock::new(Arc::new(Replicas { ways, needed })), chain }
+    }
+
+    /// From now on the members of `committee`, at these addresses, are asked.
+    pub(super) fn change_members(
+        &self,
+        committee: &Committee,
+        addresses: &[Option<ReplicaAddress>],
+    ) {
+        let way = |replica: ReplicaId| {
+            let address = addresses.get(replica.index())?.as_ref()?;
+            Some((committee.weight(replica), Way::to(replica.index(), address)))
         };
-        Self { replicas: replicas.iter().enumerate().map(way).collect(), chain }
+        let ways = committee.voters().filter_map(way).collect();
+        let replicas = Arc::new(Replicas { ways, needed: committee.honest_witness() });
+        *self.replicas.write().unwrap_or_else(PoisonError::into_inner) = replicas;
     }
 
     pub(super) async fn ask(&self, question: Bytes) -> Result<Bytes, QueryError> {
@@ -116,27 +139,33 @@ impl Questions {
     /// Asks every replica once.
     async fn round(&self, question: &Bytes) -> Result<Bytes, QueryError> {
         let mut asking = JoinSet::new();
-        for way in &self.replicas {
+        let replicas = self.replicas.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for (weight, way) in &replicas.ways {
+            let weight = *weight;
             let (way, chain, question) = (Arc::clone(way), self.chain, question.clone());
             asking.spawn(async move {
                 let answered = tokio::time::timeout(ROUND_WITHIN, way.ask(chain, question)).await;
-                (way.replica, answered.unwrap_or_else(|_| Err("does not answer".to_owned())))
+                (
+                    way.replica,
+                    weight,
+                    answered.unwrap_or_else(|_| Err("does not answer".to_owned())),
+                )
             });
         }
-        let needed = membership::faults(self.replicas.len()) + 1;
+        let needed = replicas.needed;
         let (mut alike, mut failed) = (BTreeMap::<Bytes, usize>::new(), Vec::new());
         while let Some(answered) = asking.join_next().await {
             match answered {
-                Ok((_, Ok(answer))) => {
+                Ok((_, weight, Ok(answer))) => {
                     let count = alike.entry(answer.clone()).or_default();
-                    *count += 1;
-                    if *count == needed {
+                    *count += weight;
+                    if *count >= needed {
                         // The others may still hand their connections back.
                         asking.detach_all();
                         return Ok(answer);
                     }
                 }
-                Ok((replica, Err(trouble))) => failed.push((replica, trouble)),
+                Ok((replica, _, Err(trouble))) => failed.push((replica, trouble)),
                 Err(_) => {}
             }
         }
@@ -149,6 +178,11 @@ impl Questions {
 }
 
 impl Way {
+    fn to(id: usize, address: &ReplicaAddress) -> Arc<Self> {
+        let (replica, address) = (ReplicaId(id as u16), address.clone());
+        Arc::new(Self { replica, address, idle: Mutex::default() })
+    }
+
     fn kept(&self) -> Option<Connection> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -24,8 +24,9 @@ use tokio::task::JoinSet;
 
 use super::ReplicaAddress;
 use super::pull::dial;
+use super::succession::{Chain, Following, addresses};
 use crate::config::Cluster;
-use crate::family::{self, Lacking};
+use crate::family::{self, ByKey, Lacking};
 
 /// How many blocks a state may be behind the newest one where the caller has no opinion. A state is
 /// shown by a block a handful of heights above it, and blocks go on while a proof is on its way.
@@ -130,8 +131,11 @@ struct Asked {
 /// # }
 /// ```
 pub struct VerifiedReader {
-    replicas: Vec<ReplicaAddress>,
+    /// By id; `None`: vacant.
+    replicas: Vec<Option<ReplicaAddress>>,
     committee: Committee,
+    /// Where members may change: the cluster, and their committees so far.
+    following: Option<(Cluster, Chain)>,
     proofs: Arc<dyn Proofs>,
     scheme: Arc<dyn Scheme>,
     connections: BTreeMap<ReplicaId, Connection>,
@@ -154,9 +158,12 @@ impl VerifiedReader {
         cluster: &Cluster,
         first: u32,
     ) -> Result<Self, Lacking> {
+        let following = Following::of(cluster);
+        let following = following.map(|following| (cluster.clone(), following.begin()));
         Ok(Self {
-            replicas,
+            replicas: replicas.into_iter().map(Some).collect(),
             committee: cluster.committee()?,
+            following,
             proofs: family::proofs(cluster)?,
             scheme: family::scheme(cluster),
             connections: BTreeMap::new(),
@@ -173,9 +180,39 @@ impl VerifiedReader {
     /// # Errors
     /// [`ReadError`].
     pub async fn get(&mut self, key: &[u8], max_lag_blocks: u64) -> Result<Reading, ReadError> {
+        let read = self.read(key, max_lag_blocks, self.order()).await;
+        if read.is_err() && self.follow().await {
+            return self.read(key, max_lag_blocks, self.order()).await;
+        }
+        read
+    }
+
+    /// All replicas, beginning with another one each time.
+    fn order(&self) -> Vec<ReplicaId> {
         let count = self.replicas.len() as u64;
-        let order = (0..count).map(|step| ReplicaId(((self.round + step) % count) as u16));
-        self.read(key, max_lag_blocks, order.collect()).await
+        (0..count).map(|step| ReplicaId(((self.round + step) % count) as u16)).collect()
+    }
+
+    /// Looks whether there are other members by now, and goes over to them.
+    async fn follow(&mut self) -> bool {
+        let Some((cluster, chain)) = &mut self.following else { return false };
+        // What stands in the way, the read has told.
+        let _ = chain.catch_up().await;
+        let committee = chain.committee().clone();
+        if committee.epoch() == self.committee.epoch() {
+            return false;
+        }
+        let Ok(proofs) = family::proofs_of(cluster, committee.clone()) else { return false };
+        let mut replicas = vec![None; committee.size()];
+        for (replica, address) in addresses(&committee) {
+            replicas[replica.index()] = Some(address);
+        }
+        (self.proofs, self.scheme) = (proofs, Arc::new(ByKey::new(committee.clone())));
+        (self.replicas, self.committee) = (replicas, committee);
+        self.connections.clear();
+        self.asking = JoinSet::new();
+        self.being_asked.clear();
+        true
     }
 
     /// As [`get`](Self::get), of this replica alone.
@@ -188,7 +225,11 @@ impl VerifiedReader {
         key: &[u8],
         max_lag_blocks: u64,
     ) -> Result<Reading, ReadError> {
-        self.read(key, max_lag_blocks, vec![replica]).await
+        let read = self.read(key, max_lag_blocks, vec![replica]).await;
+        if read.is_err() && self.follow().await {
+            return self.read(key, max_lag_blocks, vec![replica]).await;
+        }
+        read
     }
 
     async fn read(
@@ -244,7 +285,7 @@ impl VerifiedReader {
 
     /// The way to a replica, if there is such a replica.
     fn way(&mut self, replica: ReplicaId) -> Option<Way> {
-        let address = self.replicas.get(replica.index())?.clone();
+        let address = self.replicas.get(replica.index())?.clone()?;
         let connection = self.connections.remove(&replica);
         Some(Way { replica, address, chain: self.committee.chain(), connection })
     }

@@ -2,12 +2,14 @@
 
 mod check;
 mod fields;
+mod governed;
+mod member_file;
 mod public_keys;
 
 use quorate_core::base::crypto::PublicKey;
-use quorate_core::base::membership::{CommitteeError, ReplicaKey};
+use quorate_core::base::membership::{self, CommitteeError, Governance, Opening, ReplicaKey};
 use quorate_core::base::wire::{Encode, put_bytes};
-use quorate_core::{Committee, Digest, Epoch, ReplicaId, ledger::sessions};
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
 use quorate_transport::TransportName;
 
@@ -16,13 +18,15 @@ use super::choice::{
     SamplingName, VoteRoute,
 };
 use super::combination::{Choices, Combination};
+use super::contact::Contact;
 use super::finding::{Finding, Place};
 use super::quantity::{ByteSize, HostPort};
 use super::schema::{Settings, Value};
 use super::service;
 
 pub(super) use check::from_document;
-pub(super) use fields::SCHEMA;
+pub(super) use fields::{MEMBER_SCHEMA, SCHEMA};
+pub use member_file::MemberFile;
 
 /// Bytes of a proof of possession: a BLS signature.
 pub const PROOF_BYTES: usize = quorate_crypto::bls::SIGNATURE_BYTES;
@@ -77,7 +81,9 @@ pub struct Cluster {
     pub sessions: sessions::Limits,
     /// What is taken from clients and peers.
     pub limits: ClusterLimits,
-    /// The replicas; the one at index i has id i.
+    /// Who may change the members; nobody where there are no administrators.
+    pub governance: Governance,
+    /// The replicas; the one at index i has id i. Where members may change, these are the first.
     pub members: Vec<Member>,
 }
 
@@ -135,8 +141,16 @@ impl Cluster {
         }
     }
 
+    /// Whether the members may change.
+    #[must_use]
+    pub fn is_governed(&self) -> bool {
+        !self.governance.administrators.is_empty()
+    }
+
     /// The chain's identity: the digest of what all replicas agreed on. Transport,
     /// transport keys and addresses are left out: they may change without making another chain.
+    /// Where members may change, keys and addresses are part of the replicated state, so there they
+    /// are covered as well.
     #[must_use]
     pub fn chain_digest(&self) -> Digest {
         let mut bytes = Vec::with_capacity(512 + 160 * self.members.len());
@@ -179,6 +193,10 @@ impl Cluster {
             put_bytes(&mut bytes, member.consensus_key.as_bytes());
             let proof = &member.proof_of_possession;
             put_bytes(&mut bytes, proof.as_ref().map_or(&[], |proof| &proof[..]));
+        }
+        if self.is_governed() {
+            self.governance.encode(&mut bytes);
+            self.members.iter().for_each(|member| member.contact().encode(&mut bytes));
         }
         Digest::of("quorate chain 3", &bytes)
     }
@@ -223,13 +241,20 @@ impl Cluster {
         (self.signatures, self.authentication) = (signatures, authentication);
     }
 
-    /// The committee, bound to the chain's identity.
+    /// The first committee, bound to the chain's identity.
     ///
     /// # Errors
     /// [`CommitteeError`] if the members make none; never for a cluster that was loaded.
     pub fn committee(&self) -> Result<Committee, CommitteeError> {
+        let chain = self.chain_digest();
+        if self.is_governed() {
+            let opening = Opening { after: chain, height: Height(0) };
+            let members = self.members.iter().map(|member| Some(member.in_committee(1))).collect();
+            let governance = self.governance.clone();
+            return Committee::with_members(chain, self.epoch, opening, members, governance);
+        }
         let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
-        Committee::new(self.chain_digest(), self.epoch, keys)
+        Committee::new(chain, self.epoch, keys)
     }
 
     /// The member with this id.
@@ -309,6 +334,12 @@ impl Cluster {
         if let Some(key) = &self.group_key {
             settings.set("group_key", Value::Hex(key.to_vec()), Place::Default);
         }
+        if self.is_governed() {
+            let Governance { administrators, approvals } = self.governance.clone();
+            let administrators = Value::Keys(administrators);
+            settings.set("governance.administrators", administrators, Place::Default);
+            settings.set("governance.approvals", Value::Integer(approvals.into()), Place::Default);
+        }
         if !self.service.is_empty() {
             settings.set("service", Value::Table(self.service.clone()), Place::Default);
         }
@@ -317,6 +348,23 @@ impl Cluster {
 }
 
 impl Member {
+    /// Where it is reached.
+    #[must_use]
+    pub fn contact(&self) -> Contact {
+        Contact {
+            transport_key: self.transport_key,
+            peer_address: self.peer_address.clone(),
+            client_address: self.client_address.clone(),
+        }
+    }
+
+    /// As a committee has it.
+    #[must_use]
+    pub fn in_committee(&self, weight: u16) -> membership::Member {
+        let contact = self.contact().to_bytes().into();
+        membership::Member { key: self.consensus_key.clone(), weight, contact }
+    }
+
     fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in [
@@ -400,6 +448,12 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
             max_frame_bytes: size("limits.max_frame_bytes")?,
             max_snapshot_bytes: settings.size("limits.max_snapshot_bytes")?.0,
             max_state_bytes: settings.size("limits.max_state_bytes")?.0,
+        },
+        governance: Governance {
+            administrators: settings.keys("governance.administrators").unwrap_or_default(),
+            approvals: settings
+                .integer("governance.approvals")
+                .map_or(Some(0), |approvals| u16::try_from(approvals).ok())?,
         },
         members,
     })

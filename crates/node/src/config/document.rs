@@ -271,6 +271,13 @@ fn value_of(kind: &Kind, value: &DeValue<'_>) -> Option<Value> {
             kind.parse(&n.to_string())
         }
         DeValue::Boolean(value) if matches!(kind, Kind::Bool) => Some(Value::Bool(*value)),
+        DeValue::Array(keys) if matches!(kind, Kind::Keys(_)) && !keys.is_empty() => {
+            let texts = keys.iter().map(|key| match key.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            });
+            kind.parse(&texts.collect::<Option<Vec<_>>>()?.join(","))
+        }
         DeValue::Float(n) if matches!(kind, Kind::Ratio { .. }) => kind.parse(n.as_str()),
         _ => None,
     }

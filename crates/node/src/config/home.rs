@@ -33,6 +33,12 @@ impl Home {
         self.config_folder().join("cluster.toml")
     }
 
+    /// What a replica that was not among the first members is to others.
+    #[must_use]
+    pub fn member_file(&self) -> PathBuf {
+        self.config_folder().join("member.toml")
+    }
+
     /// This process's own configuration.
     #[must_use]
     pub fn node_file(&self) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Every room of fixed size against the largest thing that a configuration can ask for
 //! ([`quorate_core::limits`] says how large things become).
 
-use quorate_core::base::membership::{MAX_REPLICAS, ReplicaKey};
+use quorate_core::base::membership::{Governance, MAX_REPLICAS, ReplicaKey};
 use quorate_core::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use quorate_core::ledger::state_machine::MAX_CHUNK_BYTES;
 use quorate_core::limits::{self, MAX_BATCH_BYTES, MAX_PEER_MESSAGE_BYTES};
@@ -58,6 +58,8 @@ fn no_key_of_the_cluster_allows_more_than_the_limits_count_on() {
         ("limits.max_snapshot_bytes", 1 << 44),
         // The state is cut into chunks as well.
         ("limits.max_state_bytes", 1 << 44),
+        // A change carries so many approvals: `message::MAX_CHANGE_BYTES`.
+        ("governance.approvals", Governance::MAX_ADMINISTRATORS as u64),
     ];
     for (key, max) in most(&cluster::SCHEMA) {
         let counted_on = fixed.iter().find(|(known, _)| *known == key);

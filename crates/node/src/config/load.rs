@@ -6,7 +6,7 @@ use std::path::Path;
 
 use quorate_core::ReplicaId;
 
-use super::cluster::{self, Cluster, Member};
+use super::cluster::{self, Cluster, Member, MemberFile};
 use super::document;
 use super::finding::{ConfigError, Finding, Place};
 use super::home::Home;
@@ -75,6 +75,8 @@ pub struct Loaded {
     pub node: Node,
     /// What is doubtful.
     pub warnings: Vec<Finding>,
+    /// This replica, as others know it.
+    pub member: Member,
     /// Every setting in force, in the order of the files.
     pub effective: Vec<Effective>,
     key_places: KeyPlaces,
@@ -258,16 +260,21 @@ fn finish(
 ) -> Option<Loaded> {
     let ReadCluster { cluster, member_places, laboratory_places, mut effective } = read;
     let id = ReplicaId(u16::try_from(settings.integer("replica")?).ok()?);
-    let (Some(member), Some(place)) = (cluster.member(id), member_places.get(id.index())) else {
+    let own = own_member(home, id, &cluster, &member_places, findings);
+    let Some((member, place)) = own else {
         let last = cluster.members.len() - 1;
+        let joins = match cluster.is_governed() {
+            true => "; a home for a new member is made by `quorate member new`",
+            false => "",
+        };
         findings.push(Finding::new(
             format!("`replica` is {id}, which is no member of the committee"),
             settings.source("replica"),
-            format!("the ids in {} are 0 to {last}", home.cluster_file().display()),
+            format!("the ids in {} are 0 to {last}{joins}", home.cluster_file().display()),
         ));
         return None;
     };
-    inherit_addresses(member, place, &mut settings);
+    inherit_addresses(&member, &place, &mut settings);
     let node = node::from_settings(&settings, home)?;
     let agreed = |key: &str| {
         let place = laboratory_places.iter().find(|(known, _)| *known == key);
@@ -281,7 +288,25 @@ fn finish(
         transport: settings.source("keys.transport"),
     };
     let (home, warnings) = (home.clone(), Vec::new());
-    Some(Loaded { home, cluster, node, warnings, effective, key_places })
+    Some(Loaded { home, cluster, node, warnings, member, effective, key_places })
+}
+
+/// This replica as others know it: by its own `member.toml` if it joined later, else by
+/// `cluster.toml`.
+fn own_member(
+    home: &Home,
+    id: ReplicaId,
+    cluster: &Cluster,
+    places: &[Place],
+    findings: &mut Vec<Finding>,
+) -> Option<(Member, Place)> {
+    let file = home.member_file();
+    if cluster.is_governed() && file.exists() {
+        let read = MemberFile::read(&file, cluster.chain_digest(), findings)?;
+        let is_own = read.member.id == id;
+        return is_own.then_some((read.member, Place::File(file)));
+    }
+    Some((cluster.member(id)?.clone(), places.get(id.index())?.clone()))
 }
 
 fn inherit_addresses(member: &Member, place: &Place, settings: &mut Settings) {

@@ -7,6 +7,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use quorate_core::Digest;
+use quorate_core::base::crypto::PublicKey;
+
 use super::finding::Place;
 use super::quantity::{ByteSize, HostPort, HumanDuration};
 use super::service::canonical_table;
@@ -101,6 +104,8 @@ pub enum Kind {
     Name,
     /// Bytes in hexadecimal, as many as one of these numbers.
     Hex(&'static [usize]),
+    /// Ed25519 public keys in hexadecimal, each 32 bytes, at most so many.
+    Keys(usize),
     /// Where to connect: a host and a port above 0.
     Peer,
     /// Where to listen: a host and a port, 0 for any free one.
@@ -133,6 +138,8 @@ pub enum Value {
     Text(String),
     /// Of [`Kind::Hex`].
     Hex(Vec<u8>),
+    /// Of [`Kind::Keys`].
+    Keys(Vec<PublicKey>),
     /// Of [`Kind::Peer`], [`Kind::Listen`].
     Address(HostPort),
     /// Of [`Kind::Path`].
@@ -167,6 +174,11 @@ impl Kind {
             Self::Choice(names) => names.contains(&text).then(|| Value::Text(text.to_owned())),
             Self::Name => is_name(text).then(|| Value::Text(text.to_owned())),
             Self::Hex(lengths) => hex(text, lengths).map(Value::Hex),
+            Self::Keys(most) => {
+                let keys = text.split(',').map(|key| hex(key.trim(), &[32])?.try_into().ok());
+                let keys = keys.map(|key| key.map(PublicKey)).collect::<Option<Vec<_>>>()?;
+                (keys.len() <= most).then_some(Value::Keys(keys))
+            }
             Self::Peer => text.parse().ok().filter(|a: &HostPort| a.port() > 0).map(Value::Address),
             Self::Listen => text.parse().ok().map(Value::Address),
             Self::Path => {
@@ -224,6 +236,10 @@ impl fmt::Display for Kind {
                 write_any(f, lengths)?;
                 f.write_str(" bytes)")
             }
+            Self::Keys(most) => write!(
+                f,
+                "a list of 1 to {most} keys of 64 hexadecimal digits each, such as [\"6b1f…\"]"
+            ),
             Self::Peer => f.write_str("a host and a port above 0, such as \"127.0.0.1:7000\""),
             Self::Listen => {
                 f.write_str("a host and a port, such as \"127.0.0.1:7000\" (port 0: any free one)")
@@ -276,6 +292,10 @@ impl Value {
     pub fn to_toml(&self) -> String {
         match self {
             Self::Integer(_) | Self::Ratio(_) | Self::Bool(_) | Self::Table(_) => self.to_string(),
+            Self::Keys(keys) => {
+                let quoted = keys.iter().map(|key| format!("\"{}\"", Digest(key.0)));
+                format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
+            }
             _ => toml::Value::String(self.to_string()).to_string(),
         }
     }
@@ -292,6 +312,10 @@ impl fmt::Display for Value {
             Self::Bool(value) => write!(f, "{value}"),
             Self::Text(text) => f.write_str(text),
             Self::Hex(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Keys(keys) => {
+                let keys = keys.iter().map(|key| Digest(key.0).to_string());
+                f.write_str(&keys.collect::<Vec<_>>().join(","))
+            }
             Self::Address(address) => address.fmt(f),
             Self::Path(path) => path.display().fmt(f),
             Self::Table(keys) => f.write_str(keys),
@@ -389,6 +413,8 @@ reads! {
     text: Text -> String,
     /// Bytes.
     hex: Hex -> Vec<u8>,
+    /// Public keys.
+    keys: Keys -> Vec<PublicKey>,
     /// An address.
     address: Address -> HostPort,
     /// A path.

@@ -8,7 +8,7 @@ use crate::replica::recent::Told;
 /// The object.
 pub(super) fn of(facts: &Facts) -> Value {
     let blocks: Vec<Value> = facts.metrics.recent.blocks().iter().map(one).collect();
-    json!({ "replica": facts.replica, "replicas": facts.cluster.members.len(), "blocks": blocks })
+    json!({ "replica": facts.replica, "replicas": facts.epochs.committee().replicas().count(), "blocks": blocks })
 }
 
 fn one(told: &Told) -> Value {

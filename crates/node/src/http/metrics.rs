@@ -64,7 +64,7 @@ impl Collector for Snapshot {
             &mut encoder,
             "replicas",
             "Replicas of the committee",
-            facts.cluster.members.len() as u64,
+            facts.epochs.committee().replicas().count() as u64,
         )?;
         let labels = [
             ("version", VERSION),

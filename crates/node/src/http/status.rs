@@ -1,10 +1,20 @@
 //! `/status`: how a replica is, as one JSON object.
 
+use quorate_core::{Committee, ReplicaId};
 use serde_json::{Map, Value, json};
 
 use super::history::EVERY;
 use super::warnings::Warning;
 use super::{Facts, VERSION};
+
+/// The members, those that learn among them.
+fn members(facts: &Facts, committee: &Committee, connected: &[u16]) -> Vec<Value> {
+    let member = |id: ReplicaId| {
+        let is_connected = id.0 == facts.replica || connected.contains(&id.0);
+        json!({ "id": id.0, "weight": committee.weight(id), "connected": is_connected })
+    };
+    committee.replicas().map(member).collect()
+}
 
 /// The object. Names of [`Metrics::numbers`](crate::replica::metrics::Metrics::numbers) stand
 /// under `numbers`, beside what people look for first.
@@ -30,6 +40,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         facts.counters.all().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
     let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
     let not_ready = facts.not_ready();
+    let committee = facts.epochs.committee();
     let last = facts.history.last(1).pop();
     json!({
         "replica": facts.replica,
@@ -37,7 +48,10 @@ pub(super) fn of(facts: &Facts) -> Value {
         "chain_digest": facts.cluster.chain_digest().to_string(),
         "protocol": facts.cluster.protocol.name(),
         "application": facts.application,
-        "replicas": facts.cluster.members.len(),
+        "replicas": committee.replicas().count(),
+        "epoch": committee.epoch().0,
+        "standing": facts.standing().name(),
+        "members": members(facts, &committee, &connected),
         "version": VERSION,
         "process": std::process::id(),
         "ready": not_ready.is_none(),

@@ -4,7 +4,7 @@
 //! `quorate top` show it, the alert rules in `deploy/` fire on it, and docs/operations.md has a
 //! paragraph for each name.
 
-use quorate_core::ReplicaId;
+use quorate_core::{Committee, ReplicaId};
 use serde_json::{Value, json};
 
 use super::history::{EVERY, Sample};
@@ -121,10 +121,8 @@ impl Warning {
 /// What is looked at.
 pub(super) struct Look<'a> {
     pub me: ReplicaId,
-    /// Replicas of the committee.
-    pub replicas: usize,
-    /// How many make a quorum.
-    pub quorum: usize,
+    /// The committee.
+    pub committee: Committee,
     /// Peers with an open channel.
     pub connected: &'a [ReplicaId],
     pub metrics: &'a Metrics,
@@ -195,12 +193,17 @@ impl Look<'_> {
     }
 
     fn reached(&self) -> usize {
-        self.connected.len() + 1
+        let others = self.connected.iter().copied().filter(|id| *id != self.me);
+        self.committee.weight_of(others.chain([self.me]))
+    }
+
+    fn quorum(&self) -> usize {
+        self.committee.quorum()
     }
 
     fn no_quorum(&self) -> Option<(String, &'static str)> {
-        (self.reached() < self.quorum).then(|| {
-            let (reached, quorum) = (self.reached(), self.quorum);
+        (self.reached() < self.quorum()).then(|| {
+            let (reached, quorum) = (self.reached(), self.quorum());
             let what =
                 format!("reaches {reached} replicas, itself included, of {quorum} that make a quorum");
             (what, "start the replicas that are down (`quorate status` names them), or mend the network")
@@ -208,7 +211,7 @@ impl Look<'_> {
     }
 
     fn state_root_differs(&self) -> Option<(String, &'static str)> {
-        let faulty = (self.replicas - self.quorum) as u64;
+        let faulty = self.committee.faults() as u64;
         (self.metrics.state_root_differs_views.get() > faulty).then(|| {
             let height = self.metrics.state_root_differs_at.get();
             let what = format!(
@@ -258,7 +261,7 @@ impl Look<'_> {
         let stretch = &self.minute[last..];
         let stands = stretch.iter().all(|one| one.height == stretch[0].height);
         let waits = stretch.iter().all(|one| one.waiting > 0);
-        (stands && waits && self.reached() >= self.quorum).then(|| {
+        (stands && waits && self.reached() >= self.quorum()).then(|| {
             let (height, waiting) = (stretch[0].height, self.metrics.mempool_frames.get());
             let what = format!("{waiting} frames wait, and nothing was committed above height {height}");
             (what, "compare `quorate status` of all replicas: a view that grows at each means that \
@@ -292,11 +295,11 @@ impl Look<'_> {
 
     fn peer_missing(&self) -> Option<(String, &'static str)> {
         let is_missing = |id: &ReplicaId| *id != self.me && !self.connected.contains(id);
-        let missing: Vec<_> = (0..self.replicas as u16).map(ReplicaId).filter(is_missing).collect();
-        (!missing.is_empty() && self.reached() >= self.quorum).then(|| {
+        let missing: Vec<_> = self.committee.replicas().filter(is_missing).collect();
+        (!missing.is_empty() && self.reached() >= self.quorum()).then(|| {
             let names = missing.iter().take(8).map(ToString::to_string).collect::<Vec<_>>();
             let more = if missing.len() > names.len() { " and more" } else { "" };
-            let left = self.reached() - self.quorum;
+            let left = self.reached() - self.quorum();
             let what = format!(
                 "no channel to replica {}{more}; {left} more may fail before nothing is ordered",
                 names.join(", ")

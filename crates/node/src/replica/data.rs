@@ -226,7 +226,7 @@ pub fn create<T: Types>(folder: &Path, owner: &Owner<T>) -> Result<(), DataError
 pub fn log_options<T: Types>(owner: &Owner<T>, window_bytes: u64) -> wal::Options {
     let segment_bytes = (window_bytes / 16).clamp(16 << 20, 64 << 20) & !0xFFF;
     let log = wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) };
-    let replicas = owner.origin.committee.size();
+    let replicas = owner.origin.committee.most_replicas();
     owner.log_options(log, limits::full_block_bytes(replicas, limits::MAX_BATCH_BYTES))
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use quorate_core::base::crypto::{
     Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::message::Response;
@@ -26,6 +27,7 @@ use quorate_transport::{ClientListener, Room};
 
 use super::archive::{Archive, Task};
 use super::desk::Work;
+use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::links::Links;
@@ -150,6 +152,12 @@ pub struct Reach<T: Types> {
     pub archive: Archive<T>,
     /// Where blocks are.
     pub index: Arc<BlockIndex>,
+    /// What is known of the members.
+    pub epochs: Arc<Epochs>,
+    /// This replica.
+    pub me: ReplicaId,
+    /// The public half of its consensus key.
+    pub own_key: ReplicaKey,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// On which connections a client's key is answered.
@@ -246,6 +254,9 @@ where
         if let Some(end) = self.reach.halted.take() {
             return Err(end);
         }
+        if self.replica.handovers().len() > self.reach.epochs.ended() {
+            self.reach.epochs.add(self.replica.handovers());
+        }
         if !self.reach.executed.is_empty() {
             let sessions = self.replica.execution().sessions();
             self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
@@ -337,6 +348,7 @@ where
                 FromClient::Query(question) => self.queries.ask(question),
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
+                FromClient::Ready(question) => self.give_word(&question),
                 FromClient::Closed(connection) => {
                     self.reach.routes.forget(connection);
                     self.proofs.forget(connection);
@@ -537,7 +549,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.archive.write(Task::Snapshot(meta, Box::new(handle)));
             }
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
-            Action::EpochBegan(_) => {}
+            Action::EpochBegan(committee) => self.begin_epoch(*committee),
             Action::Event(event) => {
                 self.follower.note(&event);
                 self.note(&event);

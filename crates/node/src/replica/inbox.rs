@@ -92,6 +92,8 @@ pub enum FromClient {
         /// The client's number for it.
         id: u64,
     },
+    /// A change whose approvals hold: is this replica ready for it?
+    Ready(Question),
     /// The connection is gone.
     Closed(ConnectionId),
 }

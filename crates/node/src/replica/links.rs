@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::client::message::Response;
-use quorate_transport::Peers;
+use quorate_transport::{Member, Peers};
 
 use super::metrics::Metrics;
 use crate::adversary::Schedule;
@@ -120,6 +120,11 @@ impl Links {
             None => vec![response],
             Some(between) => between.answers(response),
         }
+    }
+
+    /// See [`Peers::change_members`].
+    pub fn change_members(&self, members: Vec<Option<Member>>) {
+        self.peers.change_members(members);
     }
 
     /// See [`Peers::changes`].

@@ -116,6 +116,8 @@ numbers!(
     client_held_bytes,
     /// Connected peers.
     connected_peers,
+    /// The epoch: how many times the members have changed.
+    epoch,
     /// The view up to which this replica abstains, 0 if it does not.
     abstain_until_view,
     /// 1 while this replica waits for testimonies after the loss of its data.

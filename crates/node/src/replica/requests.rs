@@ -23,6 +23,7 @@ use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 use super::archive::{Archive, Pull};
 use super::desk::Work;
+use super::epochs::Epochs;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
@@ -63,8 +64,12 @@ pub struct Requests<T: Types> {
     pub standings: Standings,
     /// What was executed, and need not be verified.
     pub settled: Arc<Settled>,
+    /// What is known of the members.
+    pub epochs: Arc<Epochs>,
     /// How many old frames may be verified.
     pub allowance: Allowance,
+    /// How many signatures under changes of the members may be verified.
+    pub changes: Allowance,
     /// Room for what is taken up; empty in between.
     pub batch: Vec<(ConnectionId, Event)>,
     /// Looked over, and not handed over yet.
@@ -88,10 +93,10 @@ struct Decoded {
 }
 
 /// A frame whose signature is being checked.
-struct Claimed {
-    connection: ConnectionId,
-    claim: Claim<SharedFrame>,
-    relay: bool,
+pub(super) struct Claimed {
+    pub(super) connection: ConnectionId,
+    pub(super) claim: Claim<SharedFrame>,
+    pub(super) relay: bool,
 }
 
 /// The replica has ended.
@@ -154,7 +159,9 @@ impl<T: Types> Requests<T> {
                 Event::Closed => {
                     closed.push(connection);
                 }
-                Event::Frame(bytes) => self.take(connection, bytes, &mut decoded, &mut ready),
+                Event::Frame(bytes) => {
+                    self.take((connection, bytes, arrived), &mut decoded, &mut ready);
+                }
             }
         }
         self.batch = events;
@@ -208,9 +215,8 @@ impl<T: Types> Requests<T> {
     }
 
     fn take(
-        &self,
-        connection: ConnectionId,
-        bytes: Bytes,
+        &mut self,
+        (connection, bytes, arrived): (ConnectionId, Bytes, Instant),
         decoded: &mut Vec<Decoded>,
         ready: &mut Vec<FromClient>,
     ) {
@@ -236,6 +242,17 @@ impl<T: Types> Requests<T> {
                 ready.push(FromClient::Prove(Question { connection, id, bytes }));
             }
             Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
+            Ok(Request::Handovers { id, from }) => {
+                let handovers = self.epochs.handovers(from);
+                self.say(connection, &Response::Handovers { id, handovers });
+            }
+            Ok(Request::Ready { id, change }) => match self.look_at_change(&change, arrived) {
+                Ok(()) => ready.push(FromClient::Ready(Question { connection, id, bytes: change })),
+                Err(reason) => {
+                    let reason = Bytes::from_static(reason.as_bytes());
+                    self.say(connection, &Response::NotReady { id, reason });
+                }
+            },
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.pull(Pull { connection, from, budget_bytes });
             }
@@ -286,7 +303,8 @@ impl<T: Types> Requests<T> {
     /// Frames of connections in good standing are verified as one batch. The rest of a connection's
     /// frames are verified apart, a few at a time, until too many of them do not hold.
     fn verify(&mut self, arrived: Instant, claimed: Vec<Claimed>, ready: &mut Vec<FromClient>) {
-        let mut claimed = self.sift(arrived, claimed, ready);
+        let claimed = self.sift(arrived, claimed, ready);
+        let mut claimed = self.settle_changes(arrived, claimed, ready);
         // One behind the other, in their order: where the batch fails, bisection soon comes to the
         // frames of one connection, and leaves those of others alone.
         claimed.sort_by_key(|one| one.connection);
@@ -334,24 +352,32 @@ impl<T: Types> Requests<T> {
                 ready.push(FromClient::Frame { connection, frame, relay, arrived });
                 continue;
             }
-            self.metrics.refuse("client_bad_signature");
-            let (session, first) = (frame.session(), frame.first());
-            self.refuse(connection, session, first, Refusal::BadSignature);
-            if self.standings.bad(connection) {
-                self.metrics.refuse("client_bad_signatures_ended");
-                self.listener.disconnect(connection);
-            }
+            self.is_bad(connection, &frame);
         }
     }
 
-    fn refuse(
+    /// A signature of a frame does not hold.
+    pub(super) fn is_bad(&mut self, connection: ConnectionId, frame: &SharedFrame) {
+        self.metrics.refuse("client_bad_signature");
+        let (session, first) = (frame.session(), frame.first());
+        self.refuse(connection, session, first, Refusal::BadSignature);
+        if self.standings.bad(connection) {
+            self.metrics.refuse("client_bad_signatures_ended");
+            self.listener.disconnect(connection);
+        }
+    }
+
+    pub(super) fn refuse(
         &self,
         connection: ConnectionId,
         session: SessionId,
         first: Sequence,
         reason: Refusal,
     ) {
-        let response = Response::Refused { session, first, reason };
+        self.say(connection, &Response::Refused { session, first, reason });
+    }
+
+    fn say(&self, connection: ConnectionId, response: &Response) {
         // The connection may be gone; there is nobody else to tell.
         let _ = self.listener.send(connection, response.to_bytes().into());
     }

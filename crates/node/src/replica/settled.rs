@@ -109,9 +109,10 @@ impl Settled {
     }
 }
 
-/// How many old frames may be verified now.
+/// How many of something may be done now.
 #[derive(Debug)]
 pub struct Allowance {
+    a_second: u32,
     left: u32,
     since: Instant,
 }
@@ -119,17 +120,23 @@ pub struct Allowance {
 impl Allowance {
     /// A second's worth.
     #[must_use]
+    pub fn of(a_second: u32, now: Instant) -> Self {
+        Self { a_second, left: a_second, since: now }
+    }
+
+    /// That of old frames.
+    #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self { left: OLD_A_SECOND, since: now }
+        Self::of(OLD_A_SECOND, now)
     }
 
     /// Of `wanted`, as many as may be.
     pub fn take(&mut self, wanted: usize, now: Instant) -> usize {
-        let each = Duration::from_secs(1) / OLD_A_SECOND;
+        let each = Duration::from_secs(1) / self.a_second;
         let passed = now.saturating_duration_since(self.since).as_nanos() / each.as_nanos();
-        let more = u32::try_from(passed).unwrap_or(u32::MAX).min(OLD_A_SECOND);
+        let more = u32::try_from(passed).unwrap_or(u32::MAX).min(self.a_second);
         if more > 0 {
-            self.left = (self.left + more).min(OLD_A_SECOND);
+            self.left = (self.left + more).min(self.a_second);
             self.since = now;
         }
         let taken = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.left);

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
-use quorate_core::protocols::protocol::{Capability, Protocol as _, Types};
-use quorate_core::replica::{Input, Replica};
+use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
+use quorate_core::replica::{Input, Recovery, Replica};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
@@ -20,10 +20,12 @@ use quorate_transport::{
 use tokio::net::TcpListener;
 
 use super::archive::{Archive, Pull, Puller, Shelf, Task};
+use super::changes::CHANGE_SIGNATURES_A_SECOND;
 use super::data::{self, Data, DataError, OpenOptions, Owner};
-use super::decide::{Decider, Reach, Turns};
+use super::decide::{Decider, End, Reach, Turns};
 use super::desk::Desk;
 use super::doorbell::Doorbell;
+use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
@@ -83,6 +85,7 @@ struct Shared<T: Types> {
     archive: Archive<T>,
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
+    epochs: Arc<Epochs>,
 }
 
 /// The ways in and out.
@@ -118,6 +121,8 @@ impl Setup {
         execution.skip(std::mem::take(&mut self.skipped_commands));
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
+        let ended = recovery.as_ref().map_or(&[][..], |recovery| &recovery.handovers);
+        let epochs = self.come_through(ended, &metrics);
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let over = Over::default();
@@ -131,6 +136,7 @@ impl Setup {
             links: self.links(build.attacked(&self.committee), &doors.peers, &metrics)?,
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
+            epochs,
             outside,
             metrics,
             listener: doors.listener,
@@ -138,10 +144,7 @@ impl Setup {
         };
         let stage = self.requests_stage(&shared, doors.events, &over)?;
         let archived = self.start_archive(&shared, states, (tasks, pulls), checkpoint)?;
-        let first = match recovery {
-            Some(recovery) => Input::Start(Box::new(recovery)),
-            None => Input::Rejoin(nonce()?),
-        };
+        let first = first_input(recovery)?;
         let make = maker(build.seeded()?, self.me);
         let (settings, committee) = (self.settings.clone(), self.committee.clone());
         let replica = Replica::new(settings, committee, make, execution, fresh);
@@ -172,8 +175,24 @@ impl Setup {
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
-        let (Shared { outside, metrics, .. }, peers) = (shared, doors.peers);
-        Ok(Running { outside, decider, archived, metrics, counters, peers, notes, recovered })
+        Ok(running(shared, (doors.peers, counters), (decider, archived), (recovered, notes)))
+    }
+
+    /// What is known of the members: those before the restart are the ones that there are channels
+    /// to, not those of `cluster.toml`.
+    fn come_through<T: Types>(
+        &mut self,
+        ended: &[SharedHandover<T>],
+        metrics: &Metrics,
+    ) -> Arc<Epochs> {
+        let epochs = Arc::new(Epochs::new(self.committee.clone()));
+        ended.iter().for_each(|handover| epochs.begin(handover.next.clone()));
+        epochs.add(ended);
+        metrics.epoch.set(epochs.committee().epoch().0);
+        if epochs.is_governed() {
+            self.members = epochs.peers();
+        }
+        epochs
     }
 
     fn open<T: Types, S: StateMachine>(
@@ -293,7 +312,9 @@ impl Setup {
             events,
             standings: Standings::default(),
             settled: Arc::clone(&shared.settled),
+            epochs: Arc::clone(&shared.epochs),
             allowance: Allowance::new(Instant::now()),
+            changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, Instant::now()),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),
@@ -318,6 +339,9 @@ impl Setup {
             inline_checks: self.inline_checks,
             archive: shared.archive.clone(),
             index: Arc::clone(&shared.index),
+            epochs: Arc::clone(&shared.epochs),
+            me: self.me,
+            own_key: self.consensus_key.clone(),
             metrics: Arc::clone(metrics),
             routes: Routes::default(),
             executed: Vec::new(),
@@ -329,6 +353,17 @@ impl Setup {
             halted: None,
         })
     }
+}
+
+/// The replica, with all of its threads at work.
+fn running<T: Types>(
+    shared: Shared<T>,
+    (peers, counters): (Arc<Peers>, Arc<Counters>),
+    (decider, archived): (JoinHandle<End>, JoinHandle<()>),
+    (recovered, notes): (Height, Vec<String>),
+) -> Running {
+    let Shared { outside, metrics, epochs, .. } = shared;
+    Running { outside, decider, archived, metrics, counters, peers, epochs, notes, recovered }
 }
 
 /// Makes applications whose calls are noted.
@@ -357,6 +392,14 @@ impl Drop for Over {
         self.over.store(true, Ordering::Release);
         self.bell.ring();
     }
+}
+
+/// What starts the replica: what it recovered, or that it lost its data.
+fn first_input<T: Types>(recovery: Option<Recovery<T>>) -> io::Result<Input<T>> {
+    Ok(match recovery {
+        Some(recovery) => Input::Start(Box::new(recovery)),
+        None => Input::Rejoin(nonce()?),
+    })
 }
 
 fn nonce() -> io::Result<Digest> {

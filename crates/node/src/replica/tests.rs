@@ -1,6 +1,7 @@
 //! The parts of a replica, each for itself.
 
 mod archive;
+mod changes;
 mod desk;
 mod doorbell;
 mod inbox;

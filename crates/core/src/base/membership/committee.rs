@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::counts::{faults, honest_witness, quorum, quorum_of_a_fifth, witness_of_a_fifth};
 use super::member::{Governance, Member, ReplicaKey};
+use crate::base::crypto::{Check, PublicKey, Share};
 use crate::base::types::{Digest, Epoch, Height, MAX_REPLICAS, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
@@ -235,6 +236,22 @@ impl Committee {
     #[must_use]
     pub fn key(&self, replica: ReplicaId) -> Option<&ReplicaKey> {
         self.member(replica).map(|member| &member.key)
+    }
+
+    /// The same check by the signer's key instead of its id, if the statement is of this epoch,
+    /// and the key is one that a signature is checked by alone (Ed25519). Where members change, an
+    /// id names different keys in time.
+    #[must_use]
+    pub fn by_key(&self, check: Check) -> Check {
+        let Check::Replica(Share { signer, statement, signature }) = &check else { return check };
+        let key = self.key(*signer).filter(|_| statement.epoch() == self.epoch);
+        let key = key.and_then(|key| key.as_bytes().try_into().ok());
+        match key {
+            Some(key) => {
+                Check::Client { key: PublicKey(key), statement: *statement, signature: *signature }
+            }
+            None => check,
+        }
     }
 
     /// Whether there is such a replica.

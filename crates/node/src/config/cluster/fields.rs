@@ -1,6 +1,6 @@
 //! The keys of `cluster.toml`.
 
-use quorate_core::base::membership::MAX_REPLICAS;
+use quorate_core::base::membership::{Governance, MAX_REPLICAS};
 use quorate_core::{ledger::frame, limits};
 use quorate_transport::TransportName;
 
@@ -20,6 +20,7 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         ("batch", "What a block may hold."),
         ("sessions", "What client sessions may use up. Part of the replicated rules."),
         ("limits", "What is taken from clients and peers."),
+        ("governance", "Who may change the members. Without administrators they are fixed."),
     ],
     fields: &[
         Field {
@@ -231,6 +232,19 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
                       While a snapshot is written a replica may take twice that in memory.",
         },
         Field {
+            key: "governance.administrators",
+            kind: Kind::Keys(Governance::MAX_ADMINISTRATORS),
+            preset: Preset::Absent,
+            comment: "The public keys (Ed25519) of those who may change the members. The transport keys and\n\
+                      addresses of the replicas are part of the chain's identity then.",
+        },
+        Field {
+            key: "governance.approvals",
+            kind: Kind::Integer { min: 1, max: Governance::MAX_ADMINISTRATORS as u64 },
+            preset: Preset::Absent,
+            comment: "How many of them must sign a change.",
+        },
+        Field {
             key: "service",
             kind: Kind::Table,
             preset: Preset::Absent,
@@ -241,44 +255,93 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
     list: Some(List {
         name: "replicas",
         comment: "The committee: one table a replica, ids from 0 without gaps.",
-        fields: &[
-            Field {
-                key: "id",
-                kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
-                preset: Preset::Required,
-                comment: "the replica's place in the committee",
-            },
-            Field {
-                key: "consensus_key",
-                kind: Kind::Hex(&[32, 33, 96]),
-                preset: Preset::Required,
-                comment: "the public key its votes are checked with, of the scheme `signatures` names",
-            },
-            Field {
-                key: "proof_of_possession",
-                kind: Kind::Hex(&[PROOF_BYTES]),
-                preset: Preset::Absent,
-                comment: "the proof that it holds the secret half of its consensus key, with signatures =\n\
-                          \"bls12-381\" alone",
-            },
-            Field {
-                key: "transport_key",
-                kind: Kind::Hex(&[32]),
-                preset: Preset::Required,
-                comment: "the public key its connections are checked with (Ed25519)",
-            },
-            Field {
-                key: "peer_address",
-                kind: Kind::Peer,
-                preset: Preset::Required,
-                comment: "where other replicas reach it",
-            },
-            Field {
-                key: "client_address",
-                kind: Kind::Peer,
-                preset: Preset::Required,
-                comment: "where clients reach it",
-            },
-        ],
+        fields: MEMBER_FIELDS,
     }),
+};
+
+/// What others know of a member.
+static MEMBER_FIELDS: &[Field] = &[
+    Field {
+        key: "id",
+        kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
+        preset: Preset::Required,
+        comment: "the replica's place in the committee",
+    },
+    Field {
+        key: "consensus_key",
+        kind: Kind::Hex(&[32, 33, 96]),
+        preset: Preset::Required,
+        comment: "the public key its votes are checked with, of the scheme `signatures` names",
+    },
+    Field {
+        key: "proof_of_possession",
+        kind: Kind::Hex(&[PROOF_BYTES]),
+        preset: Preset::Absent,
+        comment: "the proof that it holds the secret half of its consensus key, with signatures =\n\
+                  \"bls12-381\" alone",
+    },
+    Field {
+        key: "transport_key",
+        kind: Kind::Hex(&[32]),
+        preset: Preset::Required,
+        comment: "the public key its connections are checked with (Ed25519)",
+    },
+    Field {
+        key: "peer_address",
+        kind: Kind::Peer,
+        preset: Preset::Required,
+        comment: "where other replicas reach it",
+    },
+    Field {
+        key: "client_address",
+        kind: Kind::Peer,
+        preset: Preset::Required,
+        comment: "where clients reach it",
+    },
+];
+
+/// The keys of `member.toml`, which a newcomer hands to an administrator.
+pub(in crate::config) static MEMBER_SCHEMA: Schema = Schema {
+    title: "What others need to know of a replica that is to become a member. Nothing in it is secret:\n\
+            hand it to an administrator, who adds it with `quorate member add`.",
+    tables: &[],
+    fields: &[
+        Field {
+            key: "chain_digest",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Required,
+            comment: "The chain that it is for.",
+        },
+        Field {
+            key: "id",
+            kind: Kind::Integer { min: 0, max: MAX_REPLICAS as u64 - 1 },
+            preset: Preset::Required,
+            comment: "Its id in the committee: one that nobody has.",
+        },
+        Field {
+            key: "consensus_key",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Required,
+            comment: "The public key its votes are checked with.",
+        },
+        Field {
+            key: "transport_key",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Required,
+            comment: "The public key its connections are checked with.",
+        },
+        Field {
+            key: "peer_address",
+            kind: Kind::Peer,
+            preset: Preset::Required,
+            comment: "Where other replicas reach it.",
+        },
+        Field {
+            key: "client_address",
+            kind: Kind::Peer,
+            preset: Preset::Required,
+            comment: "Where clients reach it.",
+        },
+    ],
+    list: None,
 };

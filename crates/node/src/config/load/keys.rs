@@ -42,21 +42,21 @@ impl Loaded {
     /// [`ConfigError`]: a file is missing, open to others, no key or one of another scheme; or its
     /// key is not the one that `cluster.toml` tells the other replicas.
     pub fn open_keys(&self) -> Result<Keys, ConfigError> {
-        let member = self.cluster.member(self.node.replica);
+        let member = &self.member;
         let (files, places) = (&self.node.keys, &self.key_places);
         let role = Role { name: "consensus", file: &files.consensus, set: &places.consensus };
         let consensus = self.matching(
             &role,
             key_file::read_consensus(role.file, self.cluster.signatures),
             public_half,
-            member.map(|member| member.consensus_key.clone()),
+            &member.consensus_key,
         );
         let role = Role { name: "transport", file: &files.transport, set: &places.transport };
         let transport = self.matching(
             &role,
             key_file::read(role.file),
             |key| ReplicaKey::from(key.public_key().0),
-            member.map(|member| ReplicaKey::from(member.transport_key.0)),
+            &ReplicaKey::from(member.transport_key.0),
         );
         match (consensus, transport) {
             (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
@@ -73,18 +73,17 @@ impl Loaded {
         role: &Role<'_>,
         read: Result<K, KeyFileError>,
         public: impl Fn(&K) -> ReplicaKey,
-        expected: Option<ReplicaKey>,
+        expected: &ReplicaKey,
     ) -> Result<K, Finding> {
         let key = read.map_err(|error| key_file_finding(role, &error))?;
         let found = public(&key);
-        if expected.as_ref() == Some(&found) {
+        if *expected == found {
             return Ok(key);
         }
         let (id, name) = (self.node.replica, role.name);
-        let says = expected.map_or(String::new(), |key| key.to_string());
         Err(Finding::new(
             format!(
-                "the key in {} is {found}, but `{name}_key` of replica {id} is {says}",
+                "the key in {} is {found}, but `{name}_key` of replica {id} is {expected}",
                 role.file.display(),
             ),
             self.key_places.member.clone(),

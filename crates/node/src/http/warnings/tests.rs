@@ -1,3 +1,6 @@
+use quorate_core::base::membership::ReplicaKey;
+use quorate_core::{Digest, Epoch};
+
 use super::*;
 
 const GIB: u64 = 1 << 30;
@@ -6,12 +9,16 @@ fn names(look: &Look<'_>) -> Vec<&'static str> {
     look.warnings().iter().map(|warning| warning.kind.name()).collect()
 }
 
+fn committee() -> Committee {
+    let keys = (0..4).map(|id| ReplicaKey::from([id; 32])).collect();
+    Committee::new(Digest([0; 32]), Epoch(0), keys).unwrap()
+}
+
 /// Replica 0 of four, which reaches all.
 fn well(metrics: &Metrics) -> Look<'_> {
     Look {
         me: ReplicaId(0),
-        replicas: 4,
-        quorum: 3,
+        committee: committee(),
         connected: &[ReplicaId(1), ReplicaId(2), ReplicaId(3)],
         metrics,
         minute: &[],

@@ -5,18 +5,21 @@ use bytes::Bytes;
 use quorate_core::base::crypto::{
     Check, ClientSigner as _, Form, Scheme, Share, Signature, Signer as _, Statement,
 };
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::protocols::hotstuff::Types;
-use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_transport::{
     ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
 };
 
 use crate::replica::archive::Archive;
+use crate::replica::changes::CHANGE_SIGNATURES_A_SECOND;
 use crate::replica::desk::{Desk, Work as _};
+use crate::replica::epochs::Epochs;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
@@ -24,16 +27,16 @@ use crate::replica::settled::{Allowance, Settled};
 use crate::replica::spread::Spread;
 use crate::replica::standing::Standings;
 
-const CHAIN: Digest = Digest([9; 32]);
+pub(super) const CHAIN: Digest = Digest([9; 32]);
 
 /// The stage, with somebody to send to it and the queues behind it.
-struct Stage {
-    stage: Requests<Types>,
-    sender: Inbound<(ConnectionId, Event)>,
-    queues: Inbox,
-    metrics: Arc<Metrics>,
+pub(super) struct Stage {
+    pub(super) stage: Requests<Types>,
+    pub(super) sender: Inbound<(ConnectionId, Event)>,
+    pub(super) queues: Inbox,
+    pub(super) metrics: Arc<Metrics>,
     failed: Arc<AtomicUsize>,
-    checked: Arc<AtomicUsize>,
+    pub(super) checked: Arc<AtomicUsize>,
     settled: Arc<Settled>,
 }
 
@@ -60,6 +63,12 @@ impl Scheme for Counting {
 }
 
 async fn stage(key: &SecretKey) -> Stage {
+    let keys = (0..4).map(|id| ReplicaKey::from([id; 32])).collect();
+    stage_of(key, Committee::new(CHAIN, Epoch(0), keys).unwrap()).await
+}
+
+/// The same of a replica in this committee.
+pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
     let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (unused, _) = inbound(1, 1);
     let identity = Identity::new(key).unwrap();
@@ -90,7 +99,9 @@ async fn stage(key: &SecretKey) -> Stage {
         events,
         standings: Standings::default(),
         settled: Arc::clone(&settled),
+        epochs: Arc::new(Epochs::new(committee)),
         allowance: Allowance::new(std::time::Instant::now()),
+        changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, std::time::Instant::now()),
         batch: Vec::new(),
         kept: None,
         worked: std::time::Instant::now(),
@@ -179,9 +190,10 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
         match one {
             FromClient::Closed(connection) => ended.push(connection),
             FromClient::Frame { connection, .. } => assert!(!ended.contains(&connection)),
-            FromClient::Query(_) | FromClient::Prove(_) | FromClient::Newest { .. } => {
-                unreachable!("nobody asked")
-            }
+            FromClient::Query(_)
+            | FromClient::Prove(_)
+            | FromClient::Newest { .. }
+            | FromClient::Ready(_) => unreachable!("nobody asked"),
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);

@@ -55,7 +55,7 @@ impl<'a> Committed<'a> {
 
 impl<'a> History<'a> {
     /// The committed blocks of `epoch` among the last `depth` blocks of the chain, newest first.
-    /// The genesis block is not among them: nobody proposed it and nobody signed for it. Nor are
+    /// The epoch's genesis is not among them: nobody proposed it in any view. Nor are
     /// those of earlier epochs, whose replicas bear the same ids and are others.
     pub fn blocks(
         &self,

@@ -1,0 +1,267 @@
+//! Changing the members of a cluster: what an administrator asks for becomes a change, members say
+//! that they are ready for it, and a client submits it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::base::crypto::{ClientSigner, Signer as _};
+use quorate_core::base::membership::{self, Governance};
+use quorate_core::base::wire::Encode as _;
+use quorate_core::client::message::{Request, Response};
+use quorate_core::client::{ClientError, SessionConfig};
+use quorate_core::ledger::change::{Change, Refusal, SignedChange};
+use quorate_core::ledger::execution::CHANGED;
+use quorate_core::{Committee, ReplicaId};
+use quorate_crypto::SecretKey;
+use tokio::task::JoinSet;
+
+use super::succession::{Chain, Unreached, address, addresses, request_of};
+use super::{Authenticity, Client, ClientConfig};
+use crate::config::{Cluster, Contact, Member};
+
+/// How long a change may take from its submission to the epoch that it begins.
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether the epoch has begun.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// One thing that is to be different.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// A newcomer learns.
+    Add(Member),
+    /// A learner counts from now on, with weight 1.
+    Promote(ReplicaId),
+    /// A member leaves.
+    Remove(ReplicaId),
+    /// A member counts this much; 0: it learns.
+    Weight(ReplicaId, u16),
+    /// These are the administrators.
+    Govern(Governance),
+}
+
+/// Why an edit makes no sense. Nothing was submitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// No such member.
+    #[error("there is no member {0}: `quorate member status` names them")]
+    NoMember(ReplicaId),
+    /// The id is taken.
+    #[error(
+        "replica {0} is a member already: give the newcomer another id (`quorate member new --id`), or \
+         remove that one by an earlier change"
+    )]
+    Taken(ReplicaId),
+    /// Something of the newcomer's is a member's.
+    #[error("the {what} of replica {new} is also that of replica {old}: each needs its own")]
+    Shared {
+        /// What.
+        what: &'static str,
+        /// The newcomer.
+        new: ReplicaId,
+        /// The member.
+        old: ReplicaId,
+    },
+    /// It counts already.
+    #[error("replica {0} counts already: `quorate member weight` changes how much")]
+    Counts(ReplicaId),
+}
+
+/// The change from `current` to what the edits say.
+///
+/// # Errors
+/// [`EditError`].
+pub fn plan(current: &Committee, edits: &[Edit]) -> Result<Change, EditError> {
+    let mut members = current.members().to_vec();
+    let mut governance = current.governance().clone();
+    for edit in edits {
+        match edit {
+            Edit::Add(new) => add(&mut members, new)?,
+            Edit::Promote(id) => match member(&mut members, *id)? {
+                learner if learner.is_learner() => learner.weight = 1,
+                _ => return Err(EditError::Counts(*id)),
+            },
+            Edit::Remove(id) => {
+                member(&mut members, *id)?;
+                members[id.index()] = None;
+            }
+            Edit::Weight(id, weight) => member(&mut members, *id)?.weight = *weight,
+            Edit::Govern(next) => governance = next.clone(),
+        }
+    }
+    Ok(Change { ends: current.epoch(), members, governance })
+}
+
+fn member(
+    members: &mut [Option<membership::Member>],
+    id: ReplicaId,
+) -> Result<&mut membership::Member, EditError> {
+    members.get_mut(id.index()).and_then(Option::as_mut).ok_or(EditError::NoMember(id))
+}
+
+fn add(members: &mut Vec<Option<membership::Member>>, new: &Member) -> Result<(), EditError> {
+    if member(members, new.id).is_ok() {
+        return Err(EditError::Taken(new.id));
+    }
+    for (old, member) in members.iter().enumerate() {
+        let Some(member) = member else { continue };
+        let (old, new_id) = (ReplicaId(old as u16), new.id);
+        let shared = |what| Err(EditError::Shared { what, new: new_id, old });
+        if member.key == new.consensus_key {
+            return shared("consensus key");
+        }
+        let Ok(contact) = Contact::of(member) else { continue };
+        if contact.transport_key == new.transport_key {
+            return shared("transport key");
+        }
+        if contact.peer_address == new.peer_address {
+            return shared("peer address");
+        }
+        if contact.client_address == new.client_address {
+            return shared("client address");
+        }
+    }
+    if members.len() <= new.id.index() {
+        members.resize(new.id.index() + 1, None);
+    }
+    members[new.id.index()] = Some(new.in_committee(0));
+    Ok(())
+}
+
+/// Adds the approval of an administrator, in place of an earlier one of the same.
+pub fn approve(change: &mut SignedChange, current: &Committee, administrator: &SecretKey) {
+    let key = administrator.public_key();
+    change.approvals.retain(|(signer, _)| *signer != key);
+    let signature = administrator.sign(&change.change.approval(&current.chain()));
+    change.approvals.push((key, signature));
+}
+
+/// Asks those who are to count whether they are ready, and adds their words. Returns who is not,
+/// and why.
+pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(ReplicaId, String)> {
+    let chain = current.chain();
+    let unsigned = SignedChange { ready: Vec::new(), ..change.clone() };
+    let encoded = Bytes::from(unsigned.to_bytes());
+    let mut asking = JoinSet::new();
+    let mut missing = Vec::new();
+    let voters = change.change.members.iter().enumerate();
+    for (id, member) in voters {
+        let Some(member) = member.as_ref().filter(|member| !member.is_learner()) else { continue };
+        let replica = ReplicaId(id as u16);
+        let Some(address) = address(member) else {
+            missing.push((replica, "its contact cannot be read".to_owned()));
+            continue;
+        };
+        let request = Request::Ready { id: 1, change: encoded.clone() };
+        asking.spawn(async move { (replica, request_of(replica, address, chain, &request).await) });
+    }
+    change.ready.clear();
+    while let Some(Ok((replica, answer))) = asking.join_next().await {
+        match answer {
+            Ok(Response::Ready { signature, .. }) => change.ready.push((replica, signature)),
+            Ok(Response::NotReady { reason, .. }) => {
+                missing.push((replica, String::from_utf8_lossy(&reason).into_owned()));
+            }
+            Ok(_) => missing.push((replica, "it answers something else".to_owned())),
+            Err(error) => missing.push((replica, error.to_string())),
+        }
+    }
+    change.ready.sort_unstable_by_key(|(id, _)| *id);
+    missing.sort_unstable_by_key(|(id, _)| *id);
+    missing
+}
+
+/// Why the members are the same as before, or it is not known whether they are.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The replicas would refuse it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The replicas refused it, for this reason.
+    #[error("{0}")]
+    RefusedThere(String),
+    /// The client was turned down.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It was accepted, and its epoch has not begun.
+    #[error(
+        "the change was accepted, and epoch {0} has not begun within {seconds} s: see `quorate member status`",
+        seconds = BEGINS_WITHIN.as_secs()
+    )]
+    NotBegun(u64),
+    /// Nobody tells whether it has.
+    #[error(transparent)]
+    Unreached(#[from] Unreached),
+}
+
+/// Submits a change, and waits until its epoch has begun. `chain` comes to that epoch.
+///
+/// # Errors
+/// [`ChangeError`].
+pub async fn submit(
+    change: &SignedChange,
+    cluster: &Cluster,
+    chain: &mut Chain,
+) -> Result<(), ChangeError> {
+    let current = chain.committee();
+    // What is refused here would be refused there, and cost an ordered command.
+    change.judge(current, current.opening())?;
+    let session = SessionConfig::new(current.chain(), cluster.members.len());
+    let replicas = cluster.members.iter().map(|member| super::ReplicaAddress {
+        address: member.client_address.to_string(),
+        key: member.transport_key,
+    });
+    let config = ClientConfig {
+        replicas: replicas.collect(),
+        session,
+        authenticity: Authenticity::Members(chain.following()),
+        give_up_after: Some(BEGINS_WITHIN),
+        incarnation: None,
+    };
+    let key = SecretKey::generate().map_err(|_| quorate_core::client::NotExecuted::Closed);
+    let key = key.map_err(ClientError::from)?;
+    let client = Client::start(config, Arc::new(key));
+    let replies = client.submit(vec![change.to_command().into()]).await?;
+    let reply = replies.first().map(|reply| &reply[..]).unwrap_or_default();
+    match reply.split_first() {
+        Some((&CHANGED, _)) => {}
+        Some((_, reason)) => {
+            return Err(ChangeError::RefusedThere(String::from_utf8_lossy(reason).into_owned()));
+        }
+        None => return Err(ChangeError::RefusedThere("the replicas gave no reason".to_owned())),
+    }
+    let next = change.change.ends.next();
+    let begins = async {
+        loop {
+            chain.catch_up().await?;
+            if chain.committee().epoch() >= next {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let begun = tokio::time::timeout(BEGINS_WITHIN, begins).await;
+    begun.unwrap_or(Err(ChangeError::NotBegun(next.0)))
+}
+
+/// Which members of a committee do not answer clients, and why.
+pub async fn unreached(committee: &Committee) -> Vec<(ReplicaId, String)> {
+    let (chain, from) = (committee.chain(), committee.epoch());
+    let reached = addresses(committee);
+    let mut asking = JoinSet::new();
+    let is_reached = |id: &ReplicaId| reached.iter().any(|(reached, _)| reached == id);
+    let unread = committee.replicas().filter(|id| !is_reached(id));
+    let mut missing: Vec<_> =
+        unread.map(|id| (id, "its contact cannot be read".to_owned())).collect();
+    for (replica, address) in reached {
+        asking.spawn(async move {
+            let request = Request::Handovers { id: 1, from };
+            (replica, request_of(replica, address, chain, &request).await)
+        });
+    }
+    while let Some(Ok((replica, answer))) = asking.join_next().await {
+        missing.extend(answer.err().map(|error| (replica, error.to_string())));
+    }
+    missing.sort_unstable_by_key(|(id, _)| *id);
+    missing
+}

@@ -1,0 +1,103 @@
+//! What a cluster must be like whose members may change.
+
+use quorate_crypto::{SchemeName, ed25519};
+
+use super::Cluster;
+use crate::config::choice::{AuthenticationName, LeaderName, ProtocolName};
+use crate::config::finding::{Finding, Place};
+use crate::config::schema::Settings;
+
+const ADMINISTRATORS: &str = "governance.administrators";
+const APPROVALS: &str = "governance.approvals";
+const FIXED: &str = "or leave [governance] out: the members are fixed then";
+
+/// Checks who may change the members, and whether the rest of the cluster goes with it.
+pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    match (settings.mentions(ADMINISTRATORS), settings.mentions(APPROVALS)) {
+        (false, false) => return,
+        (true, true) => {}
+        (true, false) => return findings.push(missing(APPROVALS, ADMINISTRATORS, settings)),
+        (false, true) => return findings.push(missing(ADMINISTRATORS, APPROVALS, settings)),
+    }
+    check_keys(cluster, settings, findings);
+    let rules = [
+        (
+            cluster.signatures != SchemeName::Ed25519,
+            format!(
+                "`signatures` is \"{}\", whose keys nobody can check alone",
+                cluster.signatures
+            ),
+            "signatures",
+            "set signatures = \"ed25519\"",
+        ),
+        (
+            matches!(
+                cluster.protocol,
+                ProtocolName::Snowman
+                    | ProtocolName::LaboratorySequencer
+                    | ProtocolName::LaboratoryTwoDelay
+            ),
+            format!("`protocol` is \"{}\", whose members are fixed", cluster.protocol.name()),
+            "protocol",
+            "choose one of the HotStuff family, or pbft",
+        ),
+        (
+            cluster.leader == LeaderName::Fixed,
+            "`leader` is \"fixed\", and that replica might leave".to_owned(),
+            "leader",
+            "choose another `leader`",
+        ),
+        (
+            cluster.protocol == ProtocolName::Pbft
+                && cluster.authentication != AuthenticationName::MacsToClients,
+            "outcomes are signed, and clients could not tell those of a new member".to_owned(),
+            "authentication",
+            "set authentication = \"macs-to-clients\"",
+        ),
+        (
+            cluster.epoch.0 != 0,
+            format!("`epoch` is {}: epochs are counted from 0 where members change", cluster.epoch),
+            "epoch",
+            "leave `epoch` out",
+        ),
+    ];
+    for (_, what, key, remedy) in rules.into_iter().filter(|(is_wrong, ..)| *is_wrong) {
+        let place = match settings.source(key) {
+            Place::Default => settings.source(ADMINISTRATORS),
+            place => place,
+        };
+        let what = format!("members cannot change here: {what}");
+        findings.push(Finding::new(what, place, format!("{remedy}, {FIXED}")));
+    }
+}
+
+fn missing(key: &str, beside: &str, settings: &Settings) -> Finding {
+    let what = format!("`{key}` is missing beside `{beside}`");
+    Finding::new(what, settings.source(beside), format!("add it, {FIXED}"))
+}
+
+fn check_keys(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
+    let keys = &cluster.governance.administrators;
+    let place = || settings.source(ADMINISTRATORS);
+    for (at, key) in keys.iter().enumerate() {
+        let shown = quorate_core::Digest(key.0);
+        if keys[..at].contains(key) {
+            let what = format!("`{ADMINISTRATORS}` names the key {shown} twice");
+            findings.push(Finding::new(what, place(), "name each administrator once"));
+        }
+        if let Err(problem) = ed25519::read_key(&key.0) {
+            let what = format!("`{ADMINISTRATORS}`: {shown} {problem}");
+            let remedy = "put the public key there that `quorate keygen` printed";
+            findings.push(Finding::new(what, place(), remedy));
+        }
+    }
+    let (approvals, administrators) = (cluster.governance.approvals, keys.len());
+    if !keys.is_empty() && usize::from(approvals) > administrators {
+        let what = format!(
+            "`{APPROVALS}` is {approvals}, and there are {administrators} administrators: nothing \
+             could ever be changed"
+        );
+        let remedy = format!("set it to a number from 1 to {administrators}");
+        findings.push(Finding::new(what, settings.source(APPROVALS), remedy));
+    }
+}

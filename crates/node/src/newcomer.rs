@@ -1,0 +1,88 @@
+//! The home of a replica that joins a cluster which exists: keys, configuration, an empty data
+//! folder, and what an administrator needs to know of it.
+
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner as _;
+use quorate_crypto::{ConsensusKey, SecretKey, key_file};
+
+use crate::begin::begin_in;
+use crate::config::{
+    Cluster, Finding, Home, HostPort, Member, MemberFile, Place, node_file_text, public_half,
+};
+
+/// Who joins.
+#[derive(Clone, Debug)]
+pub struct Newcomer {
+    /// Its id: one that nobody has.
+    pub id: ReplicaId,
+    /// Where other replicas will reach it.
+    pub peer_address: HostPort,
+    /// Where clients will.
+    pub client_address: HostPort,
+    /// Where it tells status and metrics.
+    pub http_address: HostPort,
+}
+
+/// Makes the home of a newcomer in a folder that must not be there. Returns what is to be handed to
+/// an administrator; it is in the home as well (`config/member.toml`).
+///
+/// # Errors
+/// A [`Finding`], with the place and the remedy. The home may be there in part.
+pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<MemberFile, Finding> {
+    let root = home.root();
+    if root.exists() {
+        let what = "there is a folder already".to_owned();
+        let remedy = "name another one: keys and data are never written over".to_owned();
+        return Err(Finding { what, place: Place::File(root.to_owned()), remedy });
+    }
+    let scheme = cluster.signatures;
+    let consensus = ConsensusKey::generate(scheme).map_err(|error| failed(&error, root))?;
+    let transport = SecretKey::generate().map_err(|error| failed(&error, root))?;
+    let member = Member {
+        id: newcomer.id,
+        consensus_key: public_half(&consensus),
+        proof_of_possession: None,
+        transport_key: transport.public_key(),
+        peer_address: newcomer.peer_address.clone(),
+        client_address: newcomer.client_address.clone(),
+    };
+    let member = MemberFile { chain: cluster.chain_digest(), member };
+    let (id, http) = (newcomer.id.0.to_string(), newcomer.http_address.to_string());
+    let values = [("replica", id.as_str()), ("listen.http", http.as_str())];
+    let Some(node) = node_file_text(&values) else {
+        let remedy = "name a host and a port, such as 127.0.0.1:9000".to_owned();
+        let what = format!("status and metrics cannot be at {http}");
+        return Err(Finding { what, place: Place::Flag("--http".to_owned()), remedy });
+    };
+    let folder = home.config_folder();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| failed(&error, &folder))?;
+    write_new(&home.cluster_file(), &cluster.to_toml())?;
+    write_new(&home.node_file(), &node)?;
+    write_new(&home.member_file(), &member.to_toml())?;
+    let file = folder.join("consensus.key");
+    key_file::write_consensus(&file, &consensus).map_err(|error| failed(&error, &file))?;
+    let file = folder.join("transport.key");
+    key_file::write(&file, &transport).map_err(|error| failed(&error, &file))?;
+    let data = root.join("data");
+    begin_in(home, &data, cluster, &consensus).map_err(|error| failed(&error, &data))?;
+    Ok(member)
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Finding> {
+    std::fs::File::create_new(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| failed(&error, path))
+}
+
+fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {
+    Finding {
+        what: format!("the home could not be made: {error}"),
+        place: Place::File(path.to_owned()),
+        remedy: "see to the cause, remove what was made, and try again".to_owned(),
+    }
+}

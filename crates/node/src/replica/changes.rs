@@ -1,0 +1,123 @@
+//! Changes of the members on their way in: what their signatures may cost.
+//!
+//! A change may carry hundreds of signatures, and anybody may send one. So they are verified in an
+//! order in which a stranger cannot have many of them verified:
+//!
+//! 1. whoever signed as an administrator must be one, by name, which costs nothing;
+//! 2. the client's signature and those of the administrators are verified one by one, up to the
+//!    first that does not hold. That one is the client's own fault, as with any frame
+//!    ([`standing`](super::standing));
+//! 3. only then the members' words are verified: administrators stand for them.
+//!
+//! A stranger may send a change again that administrators did sign. So all signatures under changes
+//! have an allowance together ([`CHANGE_SIGNATURES_A_SECOND`]); beyond it a client hears that the
+//! replica is busy.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use quorate_core::base::crypto::Check;
+use quorate_core::base::wire::Decode as _;
+use quorate_core::client::message::Refusal;
+use quorate_core::ledger::change::SignedChange;
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::protocols::protocol::Types;
+
+use super::inbox::FromClient;
+use super::requests::{Claimed, Requests};
+
+/// Signatures under changes that are verified a second: three of the largest changes, and a few
+/// hundredths of a core.
+pub(super) const CHANGE_SIGNATURES_A_SECOND: u32 = 1024;
+
+/// Why a change is not looked at.
+const STRANGER: &str = "it is not signed by administrators alone, each of them once";
+const BUSY: &str = "it is busy with other changes; try again";
+const FORGED: &str = "the signature of an administrator does not hold";
+const UNREADABLE: &str = "the change cannot be read";
+
+impl<T: Types> Requests<T> {
+    /// Whether the approvals of an encoded change hold.
+    pub(super) fn look_at_change(
+        &mut self,
+        change: &Bytes,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        let change = SignedChange::from_bytes(change.clone()).map_err(|_| UNREADABLE)?;
+        if !change.is_of_administrators(&self.epochs.committee()) {
+            return Err(STRANGER);
+        }
+        let checks = change.approval_checks(&self.chain);
+        if !self.may_verify(checks.len(), now) {
+            return Err(BUSY);
+        }
+        if self.all_hold(&checks) { Ok(()) } else { Err(FORGED) }
+    }
+
+    /// Verifies the changes among `claimed`, and returns the rest.
+    pub(super) fn settle_changes(
+        &mut self,
+        arrived: Instant,
+        claimed: Vec<Claimed>,
+        ready: &mut Vec<FromClient>,
+    ) -> Vec<Claimed> {
+        if !claimed.iter().any(|one| one.claim.unverified().is_change())
+            || !self.epochs.is_governed()
+        {
+            return claimed;
+        }
+        let is_change = |one: &Claimed| one.claim.unverified().is_change();
+        let (changes, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_change);
+        for Claimed { connection, claim, relay } in changes {
+            let frame = Arc::clone(claim.unverified());
+            if self.standings.is_ended(connection) {
+                continue;
+            }
+            let claim = Arc::clone(&frame).claim_with_change(&self.chain);
+            if !self.may_verify(claim.checks().len(), arrived) {
+                self.metrics.refuse("client_change_beyond_allowance");
+                self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
+                continue;
+            }
+            if !self.change_holds(&frame, claim.checks()) {
+                self.is_bad(connection, &frame);
+                continue;
+            }
+            self.standings.good(connection);
+            let verdicts = vec![true; claim.checks().len()];
+            let settled = claim.settle(&verdicts);
+            ready.extend(settled.map(|frame| FromClient::Frame {
+                connection,
+                frame,
+                relay,
+                arrived,
+            }));
+        }
+        rest
+    }
+
+    /// Whether all signatures of a change hold.
+    fn change_holds(&self, frame: &SharedFrame, checks: &[Check]) -> bool {
+        let (own, others) = match frame.change() {
+            Some(Ok(change)) => {
+                if !change.is_of_administrators(&self.epochs.committee()) {
+                    return false;
+                }
+                checks.split_at((1 + change.approvals.len()).min(checks.len()))
+            }
+            // It will be refused where it is executed, with the reason.
+            _ => (checks, &[][..]),
+        };
+        self.all_hold(own) && self.scheme.verify(others).iter().all(|holds| *holds)
+    }
+
+    /// Whether these signatures hold, up to the first that does not.
+    fn all_hold(&self, checks: &[Check]) -> bool {
+        checks.iter().all(|check| self.scheme.verify(std::slice::from_ref(check)) == [true])
+    }
+
+    fn may_verify(&mut self, signatures: usize, now: Instant) -> bool {
+        self.changes.take(signatures, now) == signatures
+    }
+}

@@ -1,0 +1,88 @@
+//! What the deciding thread does when the members change: it opens and closes channels, tells
+//! people, and gives this replica's word that it is ready.
+
+use bytes::Bytes;
+use quorate_core::Committee;
+use quorate_core::base::crypto::Signature;
+use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::client::message::Response;
+use quorate_core::ledger::change::SignedChange;
+use quorate_core::ledger::state_machine::StateMachine;
+use quorate_core::protocols::protocol::{Protocol, Types};
+
+use super::decide::{Decider, Reach};
+use super::inbox::Question;
+use crate::config::Contact;
+
+impl<T: Types> Reach<T> {
+    /// An epoch has begun; how the one before it ended is on disk, and is being sent.
+    pub(super) fn begin_epoch(&mut self, committee: Committee) {
+        let (epoch, size) = (committee.epoch(), committee.replicas().count());
+        for id in committee.replicas() {
+            let unread = committee.member(id).and_then(|member| Contact::of(member).err());
+            if let Some(error) = unread {
+                tracing::warn!("replica {id} is not reached: its contact cannot be read: {error}");
+            }
+        }
+        let before = self.epochs.standing(self.me);
+        self.epochs.begin(committee);
+        self.links.change_members(self.epochs.peers());
+        self.metrics.epoch.set(epoch.0);
+        tracing::info!("epoch {epoch} has begun, with {size} members");
+        let now = self.epochs.standing(self.me);
+        match now.said() {
+            _ if now == before => {}
+            Some(said) => tracing::warn!("{said}"),
+            None => tracing::info!("this replica counts from now on"),
+        }
+    }
+}
+
+impl<P: Protocol, S: StateMachine> Decider<P, S> {
+    /// Tells a client whether this replica is ready for a change, whose approvals hold.
+    pub(super) fn give_word(&mut self, question: &Question) {
+        let id = question.id;
+        let response = match self.word(question.bytes.clone()) {
+            Ok(signature) => Response::Ready { id, signature },
+            Err(reason) => Response::NotReady { id, reason: reason.into_bytes().into() },
+        };
+        for response in self.reach.links.answers(response) {
+            // The client may be gone.
+            let sent = Bytes::from(response.to_bytes());
+            let _ = self.reach.listener.send(question.connection, sent);
+        }
+    }
+
+    /// This replica's signature under a change that it would accept, if it has caught up.
+    fn word(&self, change: Bytes) -> Result<Signature, String> {
+        let unread = |error| format!("the change cannot be read: {error}");
+        let change = SignedChange::from_bytes(change).map_err(unread)?;
+        let members = self.replica.execution().members();
+        let current = members.committee().ok_or("the members of this cluster are fixed")?;
+        let next = change.approved(current, current.opening()).map_err(|it| it.to_string())?;
+        for id in next.replicas() {
+            let unread = next.member(id).and_then(|member| Contact::of(member).err());
+            if let Some(error) = unread {
+                return Err(format!("the contact of replica {id} cannot be read: {error}"));
+            }
+        }
+        if next.key(self.reach.me) != Some(&self.reach.own_key) {
+            return Err("the change gives it another key than it has".to_owned());
+        }
+        let connected = self.reach.links.connected();
+        let others = connected.into_iter().filter(|id| *id != self.reach.me);
+        let reached = current.weight_of(others.chain([self.reach.me]));
+        let status = self.replica.protocol().status();
+        if reached < current.quorum() {
+            let needed = current.quorum();
+            return Err(format!("it reaches members that weigh {reached}, and not {needed}"));
+        }
+        if status.abstain_until >= status.view {
+            return Err("it abstains, since it lost its data".to_owned());
+        }
+        if !self.replica.is_caught_up() {
+            return Err("it has not caught up; try again when it has".to_owned());
+        }
+        Ok(self.reach.signer.sign(&change.change.readiness(&current.chain())))
+    }
+}

@@ -1,0 +1,126 @@
+//! What changes of the members may cost a replica.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_core::base::wire::Encode as _;
+use quorate_core::client::message::Request;
+use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::frame::Frame;
+use quorate_core::{Committee, Epoch, Height, ReplicaId, Sequence, SessionId};
+use quorate_crypto::SecretKey;
+use quorate_transport::{ConnectionId, Event};
+
+use super::requests::{CHAIN, Stage, stage_of};
+use crate::replica::changes::CHANGE_SIGNATURES_A_SECOND;
+use crate::replica::desk::Work as _;
+
+fn key(number: u8) -> SecretKey {
+    SecretKey::from_seed(&[number; 32])
+}
+
+fn administrator(number: u8) -> SecretKey {
+    key(100 + number)
+}
+
+/// Four members that three administrators govern, two of whom must sign.
+fn committee() -> Committee {
+    let members = (0..4).map(|id| Some(Member::new(ReplicaKey::from(key(id).public_key().0))));
+    let administrators = (0..3).map(|number| administrator(number).public_key()).collect();
+    let governance = Governance { administrators, approvals: 2 };
+    let opening = Opening { after: CHAIN, height: Height(0) };
+    Committee::with_members(CHAIN, Epoch(0), opening, members.collect(), governance).unwrap()
+}
+
+/// A change that two administrators and all members signed.
+fn change() -> SignedChange {
+    let committee = committee();
+    let mut members = committee.members().to_vec();
+    members
+        .push(Some(Member { weight: 0, ..Member::new(ReplicaKey::from(key(9).public_key().0)) }));
+    let change = Change { ends: Epoch(0), members, governance: committee.governance().clone() };
+    let approval = change.approval(&CHAIN);
+    let approved = |key: SecretKey| (key.public_key(), key.sign(&approval));
+    let approvals = (0..2).map(administrator).map(approved).collect();
+    let readiness = change.readiness(&CHAIN);
+    let ready = (0..4).map(|id| (ReplicaId(id.into()), key(id).sign(&readiness))).collect();
+    SignedChange { change, approvals, ready }
+}
+
+/// As many members as there can be say that they are ready, and nobody signed.
+fn forged_words() -> Vec<(ReplicaId, Signature)> {
+    (0..256).map(|id| (ReplicaId(id % 4), Signature::from([7; 64]))).collect()
+}
+
+/// A client's frame with this change.
+fn frame(change: &SignedChange, number: u64) -> Event {
+    let client = key(200);
+    let (command, sign) = (change.to_command(), |statement: &_| client.sign(statement));
+    let (session, first) = (SessionId(5), Sequence(number));
+    let commands = [command.as_slice()];
+    let frame = Frame::build(client.public_key(), session, first, commands, &CHAIN, sign).unwrap();
+    Event::Frame(Request::Submit { relay: false, frame: frame.into() }.to_bytes().into())
+}
+
+/// What comes of events of one new connection: how much is handed on, and how many signatures are
+/// verified for it.
+async fn outcome(events: Vec<Event>) -> (usize, usize) {
+    let Stage { mut stage, sender, queues, checked, .. } = stage_of(&key(50), committee()).await;
+    let mut passed = 0;
+    for event in events {
+        sender.try_send((ConnectionId(1), event), 0).unwrap();
+        while !stage.single_turn().unwrap() {}
+        passed += queues.clients.try_iter().map(|batch| batch.doings.len()).sum::<usize>();
+    }
+    (passed, checked.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_change_that_administrators_signed_has_all_its_signatures_verified() {
+    // The client's, two approvals, four members.
+    assert_eq!(outcome(vec![frame(&change(), 1)]).await, (1, 7));
+    let mut unready = change();
+    unready.ready[2].1 = Signature::from([7; 64]);
+    assert_eq!(outcome(vec![frame(&unready, 1)]).await, (0, 7));
+}
+
+#[tokio::test]
+async fn a_stranger_has_next_to_nothing_verified() {
+    // Somebody signs who is no administrator, or one signs twice: it costs nothing to see that.
+    let mut strange = change();
+    strange.ready = forged_words();
+    strange.approvals[1].0 = key(77).public_key();
+    assert_eq!(outcome(vec![frame(&strange, 1)]).await, (0, 0));
+    strange.approvals[1] = strange.approvals[0];
+    assert_eq!(outcome(vec![frame(&strange, 1)]).await, (0, 0));
+    // Somebody signs in an administrator's name: the client's own signature, and the first of these.
+    let mut forged = change();
+    forged.ready = forged_words();
+    forged.approvals[0].1 = Signature::from([7; 64]);
+    assert_eq!(outcome(vec![frame(&forged, 1)]).await, (0, 2));
+}
+
+#[tokio::test]
+async fn a_change_that_is_sent_again_and_again_is_within_an_allowance() {
+    let (passed, checks) =
+        outcome((1..=1000).map(|number| frame(&change(), number)).collect()).await;
+    assert_eq!(checks, 7 * passed);
+    // A slow machine earns some on the way.
+    assert!(passed < 1000 && checks >= CHANGE_SIGNATURES_A_SECOND as usize - 7, "{checks}");
+}
+
+#[tokio::test]
+async fn a_member_s_word_is_asked_for_by_administrators_alone() {
+    let ask = |change: &SignedChange| {
+        let change = Bytes::from(change.to_bytes());
+        vec![Event::Frame(Request::Ready { id: 1, change }.to_bytes().into())]
+    };
+    assert_eq!(outcome(ask(&change())).await, (1, 2));
+    let mut forged = change();
+    forged.approvals[0].1 = Signature::from([7; 64]);
+    assert_eq!(outcome(ask(&forged)).await, (0, 1));
+    forged.approvals[1].0 = key(77).public_key();
+    assert_eq!(outcome(ask(&forged)).await, (0, 0));
+}

@@ -1,0 +1,133 @@
+//! `[governance]` in `cluster.toml`, and homes of those who join later.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use quorate_core::ReplicaId;
+use quorate_crypto::key_file;
+use quorate_node::config::{Contact, Home, HostPort, MemberFile, Overrides, load, load_cluster};
+use quorate_node::newcomer::{self, Newcomer};
+use quorate_node::testnet::{self, Options, Testnet};
+use tempfile::TempDir;
+
+fn made() -> (TempDir, Testnet) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { administrators: 3, ..Options::default() };
+    let made = testnet::init(folder.path(), 4, &options).unwrap();
+    (folder, made)
+}
+
+#[test]
+fn administrators_get_keys_and_the_committee_says_where_its_members_are() {
+    let (_folder, made) = made();
+    let (cluster, _) = load_cluster(&made.client.cluster_file()).unwrap();
+    assert_eq!(cluster, made.cluster);
+    let committee = cluster.committee().unwrap();
+    assert_eq!(committee.governance().approvals, 2);
+    for (file, key) in made.administrator_keys.iter().zip(&committee.governance().administrators) {
+        use quorate_core::base::crypto::ClientSigner as _;
+        assert_eq!(key_file::read(file).unwrap().public_key(), *key);
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o600);
+    }
+    for member in &cluster.members {
+        let contact = Contact::of(committee.member(member.id).unwrap()).unwrap();
+        assert_eq!(contact, member.contact());
+    }
+    // Who governs, and where members are, is part of the chain's identity.
+    let mut other = cluster.clone();
+    other.members[2].client_address = "127.0.0.1:9".parse().unwrap();
+    assert_ne!(other.chain_digest(), cluster.chain_digest());
+    let mut other = cluster.clone();
+    other.governance.approvals = 3;
+    assert_ne!(other.chain_digest(), cluster.chain_digest());
+    // Where members are fixed, addresses are not.
+    let mut fixed = cluster.clone();
+    fixed.governance = Default::default();
+    let before = fixed.chain_digest();
+    fixed.members[2].client_address = "127.0.0.1:9".parse().unwrap();
+    assert_eq!(fixed.chain_digest(), before);
+}
+
+#[test]
+fn what_does_not_go_with_members_that_change_is_refused_with_the_remedy() {
+    let (_folder, made) = made();
+    let file = made.client.cluster_file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = text.lines().find(|line| line.starts_with("administrators = ")).unwrap();
+    let first = line.split('"').nth(1).unwrap();
+    let no_key = "02".repeat(32);
+    let many = vec![format!("\"{first}\""); 65].join(", ");
+    for (from, to, expected) in [
+        ("approvals = 2", "approvals = 0", "`governance.approvals` is 0"),
+        ("approvals = 2", "approvals = 4", "`governance.approvals` is 4, and there are 3 admin"),
+        ("approvals = 2", "", "`governance.approvals` is missing beside"),
+        ("approvals = 2", "approvals = 2\napprove = 3", "unknown key `governance.approve`"),
+        (line, "", "`governance.administrators` is missing beside"),
+        (line, "administrators = []", "a list of 1 to 64 keys"),
+        (line, "administrators = [\"6b\"]", "a list of 1 to 64 keys"),
+        (line, &format!("administrators = [{many}]"), "a list of 1 to 64 keys"),
+        (line, &format!("administrators = [\"{first}\", \"{first}\"]"), "twice"),
+        (line, &format!("administrators = [\"{first}\", \"{no_key}\"]"), &no_key),
+        ("\nepoch = 0", "\nepoch = 3", "`epoch` is 3"),
+        ("leader = \"carousel\"", "leader = \"fixed\"", "`leader` is \"fixed\""),
+        ("protocol = \"hotstuff-two-chain\"", "protocol = \"snowman\"", "whose members are fixed"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        let said = load_cluster(&file).unwrap_err().to_string();
+        assert!(said.contains(expected), "{from} -> {to}: {said}");
+        assert!(said.contains("cluster.toml, line"), "{said}");
+    }
+}
+
+#[test]
+fn a_scheme_whose_keys_nobody_checks_alone_does_not_go_with_members_that_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options { administrators: 1, ..Options::default() };
+    options.combination.signatures = quorate_crypto::SchemeName::Bls;
+    let said = testnet::init(folder.path(), 4, &options).unwrap_err().to_string();
+    assert!(said.contains("set signatures = \"ed25519\", or leave [governance] out"), "{said}");
+    for (administrators, approvals, expected) in [
+        (65, None, "at most 64"),
+        (0, Some(1), "add --administrators"),
+        (2, Some(3), "ask for 1 to 2"),
+        (2, Some(0), "ask for 1 to 2"),
+    ] {
+        let options = Options { administrators, approvals, ..Options::default() };
+        let said = testnet::init(folder.path(), 4, &options).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+fn newcomer(id: u16) -> Newcomer {
+    let at = |port| HostPort::loopback(port);
+    Newcomer {
+        id: ReplicaId(id),
+        peer_address: at(7000),
+        client_address: at(7001),
+        http_address: at(0),
+    }
+}
+
+#[test]
+fn a_newcomer_s_home_loads_and_its_member_file_is_for_one_chain() {
+    let (folder, made) = made();
+    let home = Home::new(folder.path().join("replica-4"));
+    let member = newcomer::make(&home, &made.cluster, &newcomer(4)).unwrap();
+    let loaded = load(&home, &Overrides::default()).unwrap();
+    loaded.open_keys().unwrap();
+    assert_eq!(loaded.member, member.member);
+    assert_eq!(loaded.node.listen.peer, HostPort::loopback(7000));
+    let chain = made.cluster.chain_digest();
+    assert_eq!(MemberFile::load(&home.member_file(), chain).unwrap(), member);
+    let said = MemberFile::load(&home.member_file(), quorate_core::Digest([1; 32])).unwrap_err();
+    assert!(said.to_string().contains("it is of the chain"), "{said}");
+    // It is never written over.
+    let again = newcomer::make(&home, &made.cluster, &newcomer(5)).unwrap_err();
+    assert!(again.to_string().contains("there is a folder already"), "{again}");
+    // Without its member file it is nobody.
+    std::fs::remove_file(home.member_file()).unwrap();
+    let said = load(&home, &Overrides::default()).unwrap_err().to_string();
+    assert!(said.contains("`replica` is 4, which is no member"), "{said}");
+    assert!(said.contains("quorate member new"), "{said}");
+}
