@@ -95,7 +95,8 @@ async fn a_stranger_has_next_to_nothing_verified() {
     assert_eq!(outcome(vec![frame(&strange, 1)]).await, (0, 0));
     strange.approvals[1] = strange.approvals[0];
     assert_eq!(outcome(vec![frame(&strange, 1)]).await, (0, 0));
-    // Somebody signs in an administrator's name: the client's own signature, and the first of these.
+    // Somebody signs in an administrator's name: the client's own signature, and the first of
+    // these.
     let mut forged = change();
     forged.ready = forged_words();
     forged.approvals[0].1 = Signature::from([7; 64]);
