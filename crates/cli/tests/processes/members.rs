@@ -180,6 +180,27 @@ fn with_pbft_four_members_become_four_others_and_nothing_is_lost() {
     four_become_four_others(&["--protocol", "pbft"]);
 }
 
+/// A newcomer learns, counts once it has caught up, and another one leaves: one command.
+#[test]
+fn a_newcomer_takes_a_members_place_and_weights_change() {
+    let mut cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let writers = Writers::start(&cluster, 1, SHAPE);
+    writers.wait_for(100);
+    let file = newcomer(&mut cluster, 4).display().to_string();
+    cluster.start_replica(4, &[]);
+    let replaced = change(&cluster, 1, &["replace", "2", &file]);
+    assert_eq!(json(&replaced)["epoch"].as_u64(), Some(2));
+    assert_eq!(weights(&cluster)[..5], [Some(1), Some(1), None, Some(1), Some(1)]);
+    cluster.kill(2);
+    writers.wait_for(100);
+    assert_eq!(changed(&cluster, &["weight", "0=2", "4=3"]), 3);
+    assert_eq!(weights(&cluster)[..5], [Some(2), Some(1), None, Some(1), Some(3)]);
+    writers.wait_for(100);
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+    assert!(refusal(&change(&cluster, 1, &["replace", "2", &file])).contains("no member 2"));
+}
+
 /// The error that a command ended with.
 fn refusal(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
