@@ -477,8 +477,8 @@ fn members_change_in_any_world() {
         plan: Plan { trouble: Some(trouble), ..Plan::default() },
     };
     for trouble in [Trouble::Changes, Trouble::LyingChanges] {
-        let hotstuff = campaign(trouble, 150).run::<HotStuffs>(&Progress::default());
-        let pbft = campaign(trouble, 60).run::<Pbfts>(&Progress::default());
+        let hotstuff = campaign(trouble, 100).run::<HotStuffs>(&Progress::default());
+        let pbft = campaign(trouble, 40).run::<Pbfts>(&Progress::default());
         for report in [hotstuff, pbft] {
             assert_eq!(report.violations, []);
             assert!(report.tally.faults.of("members changed") > 0);
