@@ -1,7 +1,8 @@
 //! The protocol of two delays, view by view.
 //!
-//! The correct replicas decide by production's [`Firsts`]; liars are there in every way that
-//! signatures allow. As in [`rounds`](crate::rounds), any execution can be put in the order of
+//! The correct replicas decide by production's
+//! [`Firsts`](quorate_core::protocols::two_delay::choice::Firsts); liars are there in every way
+//! that signatures allow. As in [`rounds`](crate::rounds), any execution can be put in the order of
 //! views: what a correct replica says in a view rests on first votes of that view and on
 //! certificates of earlier ones. Nothing that was said gets lost or is withdrawn, and a reader may
 //! have any part of it. So a state is what correct replicas said, and a step is allowed if *some*
