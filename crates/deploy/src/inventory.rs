@@ -227,14 +227,16 @@ impl Inventory {
         if self.node_text(0, &self.hosts[0]).is_none() {
             return Err("[node]: a key is none of node.toml, or its value does not fit".to_owned());
         }
+        if !is_name(&self.chain) {
+            return Err(format!("[cluster]: chain = \"{}\": {A_NAME}", self.chain));
+        }
         let mut names = BTreeSet::new();
         let mut places = BTreeSet::new();
         let mut addresses = BTreeSet::new();
         for host in &self.hosts {
             let Host { name, folder, ssh, .. } = host;
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(plain) {
-                return Err(format!("host \"{name}\": a name is of letters, digits, - _ and ."));
+            if !is_name(name) {
+                return Err(format!("host \"{name}\": {A_NAME}"));
             }
             if !names.insert(name) {
                 return Err(format!("two hosts are called \"{name}\""));
@@ -242,7 +244,7 @@ impl Inventory {
             if ssh.starts_with('-') {
                 return Err(format!("host \"{name}\": ssh = \"{ssh}\" is no destination"));
             }
-            let is_plain = folder.chars().all(|c| plain(c) || "/ ".contains(c));
+            let is_plain = folder.chars().all(|c| is_plain(c) || c == '/');
             let parts: Vec<_> = folder.split('/').filter(|part| !part.is_empty()).collect();
             let is_own = !parts.is_empty() && !parts.iter().any(|part| [".", ".."].contains(part));
             if !is_plain || !is_own || folder.starts_with('-') {
@@ -312,6 +314,17 @@ fn named<T>(
     found.map(Some).ok_or(unknown)
 }
 
+const A_NAME: &str = "a name is of letters, digits, - _ and .";
+
+/// Whether a name can stand in a file's name, and in a script.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(['-', '.']) && name.chars().all(is_plain)
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
 /// Keys with dots, and values as text.
 fn flat(prefix: &str, table: &toml::Table) -> Vec<(String, String)> {
     let mut values = Vec::new();
@@ -344,5 +357,19 @@ mod tests {
         assert_eq!((host.peer_port, host.client_port, host.http_port), (7000, 7001, 7002));
         let node = inventory.node_text(0, host).unwrap();
         assert!(node.contains("durability = \"sync\""), "{node}");
+    }
+
+    /// The chain's name stands in scripts, in the names of units and of the folder here.
+    #[test]
+    fn a_chain_is_called_by_a_name() {
+        let checked = |chain: &str| {
+            let text = format!("[cluster]\nchain = \"{chain}\"\n[[host]]\nname = \"a\"\n");
+            let read = toml::from_str(&text).unwrap();
+            Inventory::of(Path::new("prod.toml"), read).unwrap().check()
+        };
+        assert_eq!(checked("prod-1"), Ok(()));
+        for chain in ["", "a b", "x; rm -rf y", "../x", "-x"] {
+            assert!(checked(chain).unwrap_err().contains("a name is of letters"), "{chain}");
+        }
     }
 }
