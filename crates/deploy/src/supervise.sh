@@ -8,6 +8,8 @@ trap 'stopping=yes; [ -n "$child" ] && kill -TERM "$child" 2>/dev/null' TERM INT
 while [ -z "$stopping" ]; do
     bin/quorate start --home replica &
     child=$!
+    # Told to stop before it knew its child.
+    [ -z "$stopping" ] || kill -TERM "$child" 2>/dev/null
     wait "$child"
     code=$?
     # A signal ends the wait, not the replica.

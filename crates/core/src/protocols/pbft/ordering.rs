@@ -249,13 +249,33 @@ impl Pbft {
         let tips = votes.iter().map(|vote| vote.block).chain(stable).chain(proven);
         let path = tips.filter_map(|tip| self.chain.path(&tip)).max_by_key(Vec::len);
         if let Some(path) = path.filter(|path| !path.is_empty()) {
-            self.commit(now, path, fx);
+            self.commit(now, &path, fx);
+            self.commit_late(&votes, &path, fx);
         }
     }
 
-    pub(super) fn commit(&mut self, now: Time, path: Vec<BlockOf<Types>>, fx: &mut Fx) {
+    /// Says COMMIT of blocks that are committed in this view before they were prepared here: one of
+    /// the COMMITs may be a liar's that says it to few, and somebody lack this one. What is
+    /// committed f + 1 correct replicas have prepared, and that is all that a later view needs.
+    fn commit_late(&mut self, votes: &[Vote], path: &[BlockOf<Types>], fx: &mut Fx) {
+        let tip = path.last().map(|block| block.id());
+        let is_of_this_view = |vote: &Vote| vote.view == self.view && Some(vote.block) == tip;
+        if self.is_changing || self.abstains() || !votes.iter().any(is_of_this_view) {
+            return;
+        }
+        for block in path {
+            let (view, height, block) = (self.view, block.height(), block.id());
+            let own = self.window.voted(self.me, height);
+            let has_said = own.iter().any(|own| own.phase == Phase::Commit && own.view == view);
+            if !has_said {
+                self.cast(Vote { phase: Phase::Commit, view, height, block }, fx);
+            }
+        }
+    }
+
+    fn commit(&mut self, now: Time, path: &[BlockOf<Types>], fx: &mut Fx) {
         let mut decisions = Vec::with_capacity(path.len());
-        for block in &path {
+        for block in path {
             self.chain.commit(block);
             if let Some(stable) = &block.stable {
                 self.said = self.said.max(stable.checkpoint.height);

@@ -2,7 +2,7 @@
 //! by code that shares the choice of a new view with production, and no other predicate.
 //!
 //! - In one view and at one height a replica prepares one block (a pre-prepare is the primary's
-//!   prepare), and commits that one.
+//!   prepare), and commits that one, or one that is decided.
 //! - What it prepared above the stable checkpoint of its view change is in the set Q of that; what
 //!   it committed is in P, unless the block is decided (*Practical Byzantine Fault Tolerance and
 //!   Proactive Recovery*, section 4.5.1). So it is whether the prepare was said before the view
@@ -71,7 +71,11 @@ impl Said {
                 let Vote { phase, view, height, block } = *vote;
                 match phase {
                     Phase::Prepare => words.prepares(replica, (height.0, view.0), block),
-                    Phase::Commit => words.commits(replica, (height.0, view.0), block, excused),
+                    Phase::Commit => {
+                        let is_decided = decided(height.0) == Some(block);
+                        words.commits(replica, (height.0, view.0), block, is_decided);
+                        words.changed_after(replica, (height.0, view.0), block, excused);
+                    }
                 }
             }
             Message::ViewChange(signed) => words.changes(replica, &signed.change, excused),
@@ -132,7 +136,7 @@ impl Words {
         replica: usize,
         place: (u64, u64),
         block: BlockId,
-        excused: impl Fn((u64, u64), BlockId) -> bool,
+        is_decided: bool,
     ) {
         let before = *self.committed.entry(place).or_insert(block);
         assert_eq!(
@@ -140,7 +144,20 @@ impl Words {
             "votes: r{replica} committed two blocks at (height, view) {place:?}"
         );
         let prepared = self.prepared.get(&place).copied().unwrap_or(block);
-        assert_eq!(prepared, block, "votes: r{replica} prepared another block at {place:?}");
+        assert!(
+            prepared == block || is_decided,
+            "votes: r{replica} prepared another block at {place:?}"
+        );
+    }
+
+    /// It says COMMIT; had it changed views before?
+    fn changed_after(
+        &self,
+        replica: usize,
+        place: (u64, u64),
+        block: BlockId,
+        excused: impl Fn((u64, u64), BlockId) -> bool,
+    ) {
         if let Some(change) = &self.change {
             assert!(
                 self.is_in_p(change, place) || excused(place, block),
