@@ -63,6 +63,7 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         workload: Workload::noop(50, &[]).unwrap(),
         write_records: false,
         outstanding: 4,
+        callers: None,
         arrivals: Arrivals::Closed,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(seconds),

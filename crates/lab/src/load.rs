@@ -73,6 +73,10 @@ pub struct LoadConfig {
     pub write_records: bool,
     /// Most frames of one session in flight.
     pub outstanding: usize,
+    /// Of a closed loop: each session is shared by so many callers, and each has one command under
+    /// way. How they are grouped in frames is left to the session, and `outstanding` counts for
+    /// nothing. `None`: a session keeps frames of the workload's size under way.
+    pub callers: Option<usize>,
     /// When commands are submitted.
     pub arrivals: Arrivals,
     /// Least time before figures count.
@@ -186,6 +190,8 @@ fn check(config: &LoadConfig) -> Result<(), LoadError> {
     let rate = config.arrivals.rate();
     let complaint = if config.keys.is_empty() {
         "keys: at least one session is needed"
+    } else if config.callers == Some(0) {
+        "callers: at least one must be there"
     } else if config.outstanding == 0 {
         "outstanding: at least one frame must be in flight"
     } else if config.replicas.len() != config.session.replicas {
@@ -211,7 +217,7 @@ async fn run_on_this_thread(
     let bench = Arc::new(Bench::new(config));
     let pacer = match config.arrivals {
         Arrivals::Closed => {
-            closed::start(&bench, &clients, config.outstanding);
+            closed::start(&bench, &clients, config.callers.unwrap_or(config.outstanding));
             None
         }
         arrivals => Some(open::start(&bench, &clients, arrivals)?),
@@ -241,9 +247,11 @@ async fn run_on_this_thread(
 /// Opens all sessions at once.
 async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
     let mut session = config.session;
-    session.window = config.outstanding;
-    session.frame_commands = config.workload.batch_commands();
-    session.frame_bytes = usize::MAX;
+    if config.callers.is_none() {
+        session.window = config.outstanding;
+        session.frame_commands = config.workload.batch_commands();
+        session.frame_bytes = usize::MAX;
+    }
     session.waiting_bytes = usize::MAX / 2;
     let start = |(key, route): (&Arc<dyn ClientSigner>, Route)| {
         session.route = route;

@@ -37,6 +37,7 @@ fn config(cluster: &Cluster, workload: Workload, arrivals: Arrivals) -> LoadConf
         workload,
         write_records: false,
         outstanding: 2,
+        callers: None,
         arrivals,
         warm_up: Duration::from_millis(100),
         duration: Duration::from_millis(1200),

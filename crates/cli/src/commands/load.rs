@@ -49,6 +49,10 @@ pub struct Arguments {
     /// its latency counts. Default: 4, with --rate 32.
     #[arg(long, value_name = "FRAMES")]
     pub outstanding: Option<u32>,
+    /// Closed loop: so many callers share each client, as the tasks of a service do, and each has one
+    /// command under way. The client groups them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["frame", "outstanding", "rate"])]
+    pub callers: Option<u32>,
     /// How long to measure, in seconds.
     #[arg(long, default_value = "30", value_name = "N", value_parser = seconds)]
     pub seconds: Duration,
@@ -175,7 +179,8 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
     let home = arguments.home.home();
     let clients = arguments.clients.max(1);
     let batch = cluster.batch.max_commands;
-    let frame = arguments.frame.unwrap_or((batch / clients).max(1)) as usize;
+    let usual = if arguments.callers.is_some() { 1 } else { (batch / clients).max(1) };
+    let frame = arguments.frame.unwrap_or(usual) as usize;
     let payload = usize::try_from(arguments.payload.0).unwrap_or(usize::MAX);
     let workload = workload(arguments, frame, payload).map_err(|error| {
         failure(error.to_string(), home.root(), "ask for a smaller --frame or --payload")
@@ -191,6 +196,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         workload,
         write_records: !arguments.records_are_there,
         outstanding: outstanding(arguments),
+        callers: arguments.callers.map(|callers| callers as usize),
         arrivals: match arguments.rate {
             None => Arrivals::Closed,
             Some(rate) => match arguments.arrivals {

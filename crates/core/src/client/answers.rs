@@ -137,7 +137,8 @@ impl Session {
             }
             Outcome::Rejected { reason: Rejection::TooManySessions, .. } => {
                 self.fail_waiting(NotExecuted::NoRoomForSession.into(), outputs);
-                self.reopen(now, self.config.retry_most);
+                // The replicas count how often they turn newcomers away.
+                self.reopen(now, self.config.retry_least);
             }
             Outcome::Rejected { reason, .. } => self.die(Fatal::Rejected(*reason), outputs),
             Outcome::Executed { .. } => {}

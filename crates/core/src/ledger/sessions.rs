@@ -11,6 +11,8 @@
 //! that is open and its incarnation. When the table is full, the session that was active longest
 //! ago (of equals the one with the lowest number) expires if it has been idle for
 //! [`Limits::min_idle_blocks`]; else the newcomer is [turned away](Rejection::TooManySessions).
+//! An idle cluster decides no blocks, and a table full of the dead would stay full: so a block that
+//! turns a newcomer away counts for [an eighth](Limits::waited_blocks) of that time.
 //! Only opening, executing a command and letting a frame wait are activity. A retry is none:
 //! anybody who saw a frame can replay it, and could keep a dead session alive.
 //!
@@ -66,11 +68,13 @@ pub struct Sessions {
     limits: Limits,
     /// The number that the next session gets.
     next: SessionId,
+    /// How many blocks turned a newcomer away.
+    turned_away: u64,
     live: MerkleMap<Session>,
     /// Derived from `live`: the session of each key.
     by_key: BTreeMap<PublicKey, SessionId>,
     /// Derived from `live`: the sessions by their last activity.
-    by_activity: BTreeSet<(Height, SessionId)>,
+    by_activity: BTreeSet<(u64, SessionId)>,
 }
 
 /// What is to become of a decided block's frames. Made by [`Sessions::plan`]; the table is ahead
@@ -78,7 +82,9 @@ pub struct Sessions {
 #[derive(Debug)]
 #[must_use = "the table waits for the replies"]
 pub struct Plan {
-    height: Height,
+    /// The block's moment, by the table's clock.
+    now: u64,
+    turns_away: bool,
     steps: Vec<Step>,
     commands: usize,
     /// Sessions that this block ended after it may have used them.
@@ -126,6 +132,7 @@ impl Sessions {
         Ok(Self {
             limits,
             next: SessionId(1),
+            turned_away: 0,
             live: MerkleMap::new(),
             by_key: BTreeMap::new(),
             by_activity: BTreeSet::new(),
@@ -156,10 +163,11 @@ impl Sessions {
         Some(self.live.get(&Session::place(session))?.next)
     }
 
-    /// The digest of the table: of every live session and of the counter. Costs what changed.
+    /// The digest of the table: of every live session and of the counters. Costs what changed.
     pub fn root(&mut self) -> Digest {
-        let mut bytes = Vec::with_capacity(40);
+        let mut bytes = Vec::with_capacity(48);
         self.next.encode(&mut bytes);
+        self.turned_away.encode(&mut bytes);
         bytes.extend_from_slice(&self.live.root());
         Digest::of("quorate sessions", &bytes)
     }
@@ -219,7 +227,9 @@ impl Sessions {
     /// commands execute.
     pub fn plan(&mut self, height: Height, frames: &[SharedFrame]) -> Plan {
         let steps = Vec::with_capacity(frames.len());
-        let mut plan = Plan { height, steps, commands: 0, ended: BTreeMap::new() };
+        let waited = self.turned_away.saturating_mul(self.limits.waited_blocks());
+        let (now, ended) = (height.0.saturating_add(waited), BTreeMap::new());
+        let mut plan = Plan { now, turns_away: false, steps, commands: 0, ended };
         for frame in frames {
             if frame.is_open() {
                 self.open(frame, &mut plan);
@@ -227,6 +237,8 @@ impl Sessions {
                 self.take_in(frame, &mut plan);
             }
         }
+        // From the next block on: within one, no session that it used may expire.
+        self.turned_away += u64::from(plan.turns_away);
         plan
     }
 
@@ -234,8 +246,11 @@ impl Sessions {
         let outcome = match self.standing_of_open(frame) {
             Standing::Settled(outcome) => outcome,
             Standing::Waiting | Standing::New => match self.make_room(&frame.key(), plan) {
-                Ok(()) => self.insert(frame, plan.height),
-                Err(reason) => rejected(frame, reason),
+                Ok(()) => self.insert(frame, plan.now),
+                Err(reason) => {
+                    plan.turns_away = true;
+                    rejected(frame, reason)
+                }
             },
         };
         plan.steps.push(Step::Say(frame.key(), outcome));
@@ -247,7 +262,7 @@ impl Sessions {
             self.end(*superseded, plan);
         } else if self.live.len() >= self.limits.max_sessions as usize {
             let idlest = self.by_activity.first().filter(|(active, _)| {
-                plan.height.0.saturating_sub(active.0) >= self.limits.min_idle_blocks
+                plan.now.saturating_sub(*active) >= self.limits.min_idle_blocks
             });
             let (_, expired) = *idlest.ok_or(Rejection::TooManySessions)?;
             self.end(expired, plan);
@@ -266,13 +281,13 @@ impl Sessions {
         plan.ended.insert(id, session);
     }
 
-    fn insert(&mut self, frame: &Frame, height: Height) -> Outcome {
+    fn insert(&mut self, frame: &Frame, now: u64) -> Outcome {
         let (id, incarnation) = (self.next, frame.first().0);
         self.next = id.next();
-        let session = Session::new(id, frame.key(), incarnation, height);
+        let session = Session::new(id, frame.key(), incarnation, now);
         self.live.insert(Session::place(id), session);
         self.by_key.insert(frame.key(), id);
-        self.by_activity.insert((height, id));
+        self.by_activity.insert((now, id));
         Outcome::Opened { incarnation, session: id }
     }
 
@@ -298,10 +313,10 @@ impl Sessions {
                 None => return plan.reject(frame, Rejection::BeyondWindow),
             }
         }
-        if session.active != plan.height {
+        if session.active != plan.now {
             self.by_activity.remove(&(session.active, session.id));
-            self.by_activity.insert((plan.height, session.id));
-            session.active = plan.height;
+            self.by_activity.insert((plan.now, session.id));
+            session.active = plan.now;
         }
     }
 

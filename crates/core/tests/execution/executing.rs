@@ -15,7 +15,7 @@ fn the_root_of_a_known_history_never_changes() {
     let mut state = state(Limits::default());
     assert_eq!(
         state.state_root().to_string(),
-        "0f3944063310422aafbf04c62f53c7475f3a1124e008657929bbe996338b3b93"
+        "c1c4ad32930c14f4dda60a6c33dc39158ad1affc35ca46db2c1ed79f5e629cc3"
     );
     execute(&mut state, &[open(1, 1), open(2, 3)]);
     execute(&mut state, &[frame(1, 1, 1, &["set a 1", "get a"]), frame(2, 2, 4, &["waits"])]);

@@ -14,6 +14,8 @@ pub struct Model {
     limits: Limits,
     sessions: BTreeMap<u64, Session>,
     opened: u64,
+    /// How many blocks turned a newcomer away.
+    turned_away: u64,
     pub journal: Vec<Vec<u8>>,
 }
 
@@ -31,11 +33,12 @@ type Told = Vec<(PublicKey, Outcome)>;
 
 impl Model {
     pub fn new(limits: Limits) -> Self {
-        Self { limits, sessions: BTreeMap::new(), opened: 0, journal: Vec::new() }
+        Self { limits, sessions: BTreeMap::new(), opened: 0, turned_away: 0, journal: Vec::new() }
     }
 
     pub fn execute(&mut self, height: u64, frames: &[SharedFrame]) -> Told {
         let mut told = Vec::new();
+        let height = height + self.turned_away * (self.limits.min_idle_blocks / 8).max(1);
         for frame in frames {
             if frame.is_open() {
                 self.open(height, frame, &mut told);
@@ -43,6 +46,10 @@ impl Model {
                 self.commands(height, frame, &mut told);
             }
         }
+        let full = |(_, outcome): &(_, Outcome)| {
+            matches!(outcome, Outcome::Rejected { reason: Rejection::TooManySessions, .. })
+        };
+        self.turned_away += u64::from(told.iter().any(full));
         told
     }
 

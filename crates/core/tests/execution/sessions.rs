@@ -56,11 +56,32 @@ fn only_the_session_idle_longest_expires_and_a_replay_keeps_none_alive() {
     outcomes(&mut state, &[frame(2, 2, 1, &["b"])]);
     let full = rejected(0, 1, Rejection::TooManySessions);
     // Session 1 has been idle for two blocks.
-    let told = outcomes(&mut state, &[open(3, 1), done, open(1, 1)]);
-    assert_eq!(told, [full.clone(), executed(1, 1, 0, &["a"]), opened(1, 1)]);
+    let told = outcomes(&mut state, &[open(3, 1), done, open(1, 1), frame(2, 2, 2, &["c"])]);
+    let busy = executed(2, 2, 2, &["c"]);
+    assert_eq!(told, [full.clone(), executed(1, 1, 0, &["a"]), opened(1, 1), busy]);
     assert_eq!(outcomes(&mut state, &[open(3, 1), open(4, 1)]), [opened(1, 3), full]);
     assert_eq!(state.sessions().next_number(SessionId(1)), None);
-    assert_eq!(state.sessions().next_number(SessionId(2)), Some(Sequence(2)));
+    assert_eq!(state.sessions().next_number(SessionId(2)), Some(Sequence(3)));
+}
+
+/// Of an idle cluster nobody but newcomers makes blocks: a table full of the dead once stayed full.
+#[test]
+fn who_knocks_long_enough_takes_the_place_of_the_idle_and_not_of_the_active() {
+    let limits = Limits { max_sessions: 2, min_idle_blocks: 1_000, ..Limits::default() };
+    let mut state = state(limits);
+    outcomes(&mut state, &[open(1, 1), open(2, 1)]);
+    let full = |incarnation| rejected(0, incarnation, Rejection::TooManySessions);
+    for times in 1..=8 {
+        // Asking often in one block helps nobody.
+        let block = [open(3, times), open(4, times), frame(2, 2, times, &["busy"])];
+        let told = outcomes(&mut state, &block);
+        assert_eq!(told[..2], [full(times), full(times)]);
+    }
+    let told = outcomes(&mut state, &[open(3, 9), frame(2, 2, 9, &["busy"]), open(4, 9)]);
+    assert_eq!(told[0], opened(9, 3));
+    assert_eq!(told[2], full(9), "the others were active in the last block");
+    assert_eq!(state.sessions().next_number(SessionId(1)), None);
+    assert_eq!(state.sessions().next_number(SessionId(2)), Some(Sequence(10)));
 }
 
 #[test]

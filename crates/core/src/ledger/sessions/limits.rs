@@ -26,6 +26,9 @@ pub struct Limits {
 /// What a kept answer counts beside its replies: its place in the list and its allocation.
 pub const ANSWER_OVERHEAD_BYTES: usize = 128;
 
+/// After so many blocks that turned newcomers away, who was idle meanwhile gives way.
+const TURNED_AWAY: u64 = 8;
+
 /// A limit under which the table could not do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sessions.{field} must be at least {least}")]
@@ -69,6 +72,14 @@ impl Limits {
         }
     }
 
+    /// For how many blocks of idleness a block counts that turns a newcomer away: so that a client
+    /// which asks again twice a second comes in within seconds. Who is active meanwhile keeps its
+    /// session, for of all sessions the one that was active longest ago gives way.
+    #[must_use]
+    pub fn waited_blocks(&self) -> u64 {
+        (self.min_idle_blocks / TURNED_AWAY).max(1)
+    }
+
     /// The most bytes of answers and waiting frames that a full table can hold.
     #[must_use]
     pub fn ceiling_bytes(&self) -> u64 {
@@ -80,7 +91,7 @@ impl Limits {
     #[must_use]
     pub(crate) fn table_bytes(&self) -> u64 {
         // What stands before a session's answers, and before each waiting frame.
-        let heads = 256 + 4 * u64::from(self.window_frames);
+        let heads = 264 + 4 * u64::from(self.window_frames);
         self.ceiling_bytes().saturating_add(heads.saturating_mul(u64::from(self.max_sessions) + 1))
     }
 }

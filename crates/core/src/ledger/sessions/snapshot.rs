@@ -1,6 +1,6 @@
 //! The session table as a stream of chunks, and back.
 //!
-//! The stream: next id u64, sessions u32, then each session in the order of its place in the map:
+//! The stream: next id u64, turned away u64, sessions u32, then each session in the order of its place in the map:
 //! id u64, key 32, incarnation u64, next u64, active u64, anchor 32, answers u32, each as first
 //! u64, count u32, length u32 and replies; waiting frames u32, each as length u32 and encoding
 //! without signature. It is cut every [`MAX_CHUNK_BYTES`].
@@ -12,7 +12,7 @@ use super::limits::Limits;
 use super::session::{Session, unsigned_bytes, without_signature};
 use super::{LimitsError, Sessions};
 use crate::base::crypto::PublicKey;
-use crate::base::types::{Digest, Height, Sequence, SessionId};
+use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Encode, put_bytes};
 use crate::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, Snapshot};
@@ -22,6 +22,7 @@ use quorate_merkle::MerkleMap;
 #[derive(Debug)]
 pub struct SessionsSnapshot {
     next: SessionId,
+    turned_away: u64,
     live: MerkleMap<Session>,
 }
 
@@ -29,7 +30,8 @@ impl Sessions {
     /// The table as it is now. Copies nothing.
     #[must_use]
     pub fn snapshot(&self) -> SessionsSnapshot {
-        SessionsSnapshot { next: self.next, live: self.live.clone() }
+        let (next, turned_away) = (self.next, self.turned_away);
+        SessionsSnapshot { next, turned_away, live: self.live.clone() }
     }
 
     /// The table that `chunks` begin with: takes no more chunks than the table fills. The caller
@@ -46,6 +48,7 @@ impl Sessions {
         let mut table =
             Self::new(limits).map_err(|error: LimitsError| input.refuse(&error.to_string()))?;
         table.next = SessionId(input.u64()?);
+        table.turned_away = input.u64()?;
         let count = input.u32()?;
         if count > limits.max_sessions {
             return Err(input.refuse("more sessions than the limits allow"));
@@ -83,6 +86,7 @@ impl SessionsSnapshot {
     fn write(&self, output: &mut Output<'_>) -> Option<()> {
         let mut head = Vec::new();
         self.next.encode(&mut head);
+        self.turned_away.encode(&mut head);
         (self.live.len() as u32).encode(&mut head);
         output.write(&head)?;
         for (_, session) in &self.live {
@@ -209,7 +213,7 @@ impl Input<'_> {
         let (id, key) = (SessionId(self.u64()?), PublicKey(self.array()?));
         let incarnation = self.u64()?;
         let next = Sequence(self.u64()?);
-        let mut session = Session::new(id, key, incarnation, Height(self.u64()?));
+        let mut session = Session::new(id, key, incarnation, self.u64()?);
         session.next = next;
         session.answers = self.answers(next, limits)?;
         for _ in 0..self.u32()? {

@@ -174,7 +174,8 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             key: "sessions.min_idle_blocks",
             kind: Kind::Integer { min: 1, max: i64::MAX as u64 },
             preset: Preset::Is("10000"),
-            comment: "How many blocks a session must have been idle before another may take its place.",
+            comment: "How many blocks a session must have been idle before another may take its place. A\n\
+                      block that turns a newcomer away counts for an eighth of them.",
         },
         Field {
             key: "sessions.answer_commands",
