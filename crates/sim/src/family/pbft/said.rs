@@ -131,13 +131,7 @@ impl Words {
         }
     }
 
-    fn commits(
-        &mut self,
-        replica: usize,
-        place: (u64, u64),
-        block: BlockId,
-        is_decided: bool,
-    ) {
+    fn commits(&mut self, replica: usize, place: (u64, u64), block: BlockId, is_decided: bool) {
         let before = *self.committed.entry(place).or_insert(block);
         assert_eq!(
             before, block,
