@@ -1,11 +1,16 @@
 //! Whole replicas in one process: sockets, threads and disks are real, and what they count can be
 //! read.
 
+#[path = "../../cli/tests/cluster/ports.rs"]
+mod ports;
+
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ports::ports;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -40,6 +45,7 @@ struct Replicas {
     testnet: Testnet,
     launched: Vec<Launched>,
     _folder: TempDir,
+    _ports: TcpListener,
 }
 
 async fn start(count: usize) -> Replicas {
@@ -48,7 +54,9 @@ async fn start(count: usize) -> Replicas {
 
 async fn start_with(count: usize, overrides: Overrides) -> Replicas {
     let folder = tempfile::tempdir().unwrap();
-    let testnet = testnet::init(folder.path(), 4, &Options::default()).unwrap();
+    let (held, first_port) = ports(3 * 4);
+    let options = Options { base_port: Some(first_port), ..Options::default() };
+    let testnet = testnet::init(folder.path(), 4, &options).unwrap();
     let mut launched = Vec::new();
     for home in &testnet.replicas[..count] {
         let loaded = load(home, &overrides).unwrap();
@@ -56,7 +64,7 @@ async fn start_with(count: usize, overrides: Overrides) -> Replicas {
         let committee = loaded.cluster.committee().unwrap();
         launched.push(launch(&loaded, committee, keys, Remedies::default()).await.unwrap());
     }
-    Replicas { testnet, launched, _folder: folder }
+    Replicas { testnet, launched, _folder: folder, _ports: held }
 }
 
 impl Replicas {
