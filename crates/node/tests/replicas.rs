@@ -142,15 +142,13 @@ async fn an_idle_cluster_is_silent() {
     let mut before = read();
     loop {
         assert!(begin.elapsed() < DEADLINE, "it does not come to rest: {before:?}");
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        tokio::time::sleep(Duration::from_millis(3500)).await;
         let now = read();
         if now == before {
             break;
         }
         before = now;
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(read(), before, "turns, proposals, time-outs, votes of an idle cluster");
     commit(&client, 5).await;
 }
 
@@ -453,14 +451,16 @@ async fn questions_for_proofs_are_bounded() {
 }
 
 /// The same of questions for the newest certified block. They are answered a turn later: those of
-/// one connection that come in one turn are too many.
+/// one connection that come in one turn are too many. How many come in one is the machine's affair.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn questions_for_the_newest_block_are_bounded() {
     const OF_ONE: u64 = 32;
     let replicas = start(1).await;
     let chain = replicas.cluster().chain_digest();
     let mut refused = 0;
-    for _ in 0..20 {
+    let begin = Instant::now();
+    while refused == 0 {
+        assert!(begin.elapsed() < DEADLINE, "all are taken in");
         let (send, mut receive) = replicas.dial(chain).await.unwrap();
         for id in 0..=OF_ONE {
             send.try_send(Request::Newest { id }.to_bytes().into()).unwrap();
@@ -473,7 +473,6 @@ async fn questions_for_the_newest_block_are_bounded() {
             }
         }
     }
-    assert!(refused > 0, "all were taken in");
 }
 
 /// Whatever a member's channel carries, the others go on: bytes drawn at random, and messages that
