@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, wait_until};
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const ON_DISK: [usize; 2] = [2, 3];
 const DISK: [&str; 2] = ["--set", "storage.state=disk"];
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SHAPE: Shape = Shape { frame: 20, value_bytes: 100, keys: 500 };
 
 fn start(cluster: &mut Cluster, replica: usize) {
