@@ -122,13 +122,18 @@ fn a_replica_that_does_everything_wrong_stops_nothing() {
     let everything = "slow-leader@0s..2s/4s,forged-certificates,replayer,double-voter,\
                       lying-replies,time-out-spammer";
     let (mut cluster, _held) = start(folder.path(), &[(1, everything)]);
-    for _ in 0..3 {
+    let deeds = |cluster: &LocalCluster| metric(cluster, 1, "quorate_adversary_deeds_total");
+    let double = |cluster: &LocalCluster| {
+        [0, 2, 3].map(|id| metric(cluster, id, "quorate_double_votes_total")).iter().sum::<f64>()
+    };
+    // How much it does in a second is the machine's affair.
+    for turn in 1..30 {
         all_is_right(&put_load(&cluster, 1));
+        if turn > 2 && deeds(&cluster) > 100.0 && double(&cluster) > 0.0 {
+            break;
+        }
     }
-    assert!(metric(&cluster, 1, "quorate_adversary_deeds_total") > 100.0);
-    let double: f64 =
-        [0, 2, 3].map(|id| metric(&cluster, id, "quorate_double_votes_total")).iter().sum();
-    assert!(double > 0.0);
+    assert!(deeds(&cluster) > 100.0 && double(&cluster) > 0.0);
     assert!(cluster.ended().is_empty());
     cluster.stop();
 }
