@@ -38,8 +38,8 @@ fn of_stage(stage: &Measure, threads: u64) -> Value {
     })
 }
 
-/// What frames waited for. Each frame is counted in all of `histograms`, one after the other: if one
-/// was being counted meanwhile, they are read again.
+/// What frames waited for. Each frame is counted in all of `histograms`, one after the other: if
+/// one was being counted meanwhile, they are read again.
 fn waits(histograms: &[Histogram; WAITS.len()]) -> Map<String, Value> {
     let read = || histograms.each_ref().map(|one| (one.sum_ns(), one.classes()));
     let frames = |classes: &[(u64, u64)]| classes.iter().map(|(_, count)| count).sum::<u64>();
