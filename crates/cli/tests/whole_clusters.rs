@@ -1,5 +1,7 @@
 //! Commands of the real binary that run whole clusters: demo, testnet up, status, pull.
 
+#[path = "cluster/ports.rs"]
+mod ports;
 mod program;
 
 use std::io::{BufRead as _, BufReader};
@@ -7,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use ports::ports;
 use program::{command, err, quorate};
 use serde_json::Value;
 
@@ -106,7 +109,9 @@ impl Up {
 #[test]
 fn a_testnet_is_run_asked_pulled_from_and_ends_with_its_parent() {
     let folder = tempfile::tempdir().unwrap();
-    let init = quorate(folder.path(), &["testnet", "init", "net"]);
+    let (_held, first_port) = ports(3 * 4);
+    let port = first_port.to_string();
+    let init = quorate(folder.path(), &["testnet", "init", "net", "--port", &port]);
     assert!(init.status.success(), "{}", err(&init));
     let nobody = quorate(folder.path(), &["status", "--home", "net"]);
     assert_eq!(nobody.status.code(), Some(1));
