@@ -1,12 +1,17 @@
 //! A Byzantine replica among real processes: `quorate start --adversary`.
 
+#[path = "cluster/ports.rs"]
+mod ports;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::ports;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_crypto::SecretKey;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Workload};
@@ -30,13 +35,18 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Four replicas for experiments, of which these are Byzantine.
-fn start(folder: &Path, liars: &[(usize, &str)]) -> LocalCluster {
+/// Four replicas for experiments, of which these are Byzantine, and what holds their ports.
+fn start(folder: &Path, liars: &[(usize, &str)]) -> (LocalCluster, TcpListener) {
     start_with(folder, testnet::Options::default(), liars)
 }
 
-fn start_with(folder: &Path, options: testnet::Options, liars: &[(usize, &str)]) -> LocalCluster {
-    let options = testnet::Options { laboratory: true, ..options };
+fn start_with(
+    folder: &Path,
+    options: testnet::Options,
+    liars: &[(usize, &str)],
+) -> (LocalCluster, TcpListener) {
+    let (held, first_port) = ports(3 * 4);
+    let options = testnet::Options { laboratory: true, base_port: Some(first_port), ..options };
     let net = testnet::init(&folder.join("net"), 4, &options).unwrap();
     let arguments =
         |schedule: &&str| -> Vec<OsString> { vec!["--adversary".into(), schedule.into()] };
@@ -47,7 +57,7 @@ fn start_with(folder: &Path, options: testnet::Options, liars: &[(usize, &str)])
     let options = Options { program, arguments, own_arguments, echo, namespaces };
     let cluster = LocalCluster::start(net.cluster, net.replicas, options).unwrap();
     cluster.await_ready(PATIENCE).unwrap();
-    cluster
+    (cluster, held)
 }
 
 fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
@@ -90,7 +100,7 @@ fn all_is_right(report: &LoadReport) {
 #[test]
 fn an_equivocating_leader_is_seen_and_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut cluster = start(folder.path(), &[(2, "equivocating-leader")]);
+    let (mut cluster, _held) = start(folder.path(), &[(2, "equivocating-leader")]);
     let seen = |cluster: &LocalCluster| {
         [0, 1, 3].map(|id| metric(cluster, id, "quorate_equivocations_total")).iter().sum::<f64>()
     };
@@ -112,14 +122,19 @@ fn a_replica_that_does_everything_wrong_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let everything = "slow-leader@0s..2s/4s,forged-certificates,replayer,double-voter,\
                       lying-replies,time-out-spammer";
-    let mut cluster = start(folder.path(), &[(1, everything)]);
-    for _ in 0..3 {
+    let (mut cluster, _held) = start(folder.path(), &[(1, everything)]);
+    let deeds = |cluster: &LocalCluster| metric(cluster, 1, "quorate_adversary_deeds_total");
+    let double = |cluster: &LocalCluster| {
+        [0, 2, 3].map(|id| metric(cluster, id, "quorate_double_votes_total")).iter().sum::<f64>()
+    };
+    // How much it does in a second is the machine's affair.
+    for turn in 1..30 {
         all_is_right(&put_load(&cluster, 1));
+        if turn > 2 && deeds(&cluster) > 100.0 && double(&cluster) > 0.0 {
+            break;
+        }
     }
-    assert!(metric(&cluster, 1, "quorate_adversary_deeds_total") > 100.0);
-    let double: f64 =
-        [0, 2, 3].map(|id| metric(&cluster, id, "quorate_double_votes_total")).iter().sum();
-    assert!(double > 0.0);
+    assert!(deeds(&cluster) > 100.0 && double(&cluster) > 0.0);
     assert!(cluster.ended().is_empty());
     cluster.stop();
 }
@@ -130,7 +145,7 @@ fn a_primary_of_pbft_that_equivocates_is_replaced() {
     let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
     let options = testnet::Options { combination: choices.among(4), ..Default::default() };
     let liar = "equivocating-primary,wrong-new-views,bad-view-changes,double-voter";
-    let mut cluster = start_with(folder.path(), options, &[(0, liar)]);
+    let (mut cluster, _held) = start_with(folder.path(), options, &[(0, liar)]);
     for _ in 0..3 {
         all_is_right(&put_load(&cluster, 1));
     }
@@ -148,7 +163,7 @@ fn a_primary_of_pbft_that_crawls_is_replaced() {
     let options = testnet::Options { combination: choices.among(4), ..Default::default() };
     // The second part draws 80 ms from one block to the next. The view timer is 300 ms.
     let liar = "crawling-primary@0s..1ms,crawling-primary";
-    let mut cluster = start_with(folder.path(), options, &[(0, liar)]);
+    let (mut cluster, _held) = start_with(folder.path(), options, &[(0, liar)]);
     let is_replaced = |cluster: &LocalCluster| metric(cluster, 1, "quorate_view") > 1.0;
     for _ in 0..20 {
         all_is_right(&put_load(&cluster, 1));

@@ -87,7 +87,7 @@ impl Hosts {
         fs::write(path("ssh_config"), config).unwrap();
         fs::write(path("known_hosts"), known).unwrap();
         let head = "[cluster]\nchain = \"eight\"\n[ssh]\nconfig = \"ssh_config\"\n\
-                    connect_timeout_s = 5\n[node]\nstorage.durability = \"os\"\n";
+                    connect_timeout_s = 60\n[node]\nstorage.durability = \"os\"\n";
         fs::write(path("eight.toml"), format!("{head}{inventory}")).unwrap();
         // It wants this folder, and leaves it.
         fs::create_dir_all("/run/sshd").unwrap();

@@ -12,6 +12,8 @@ use super::inventory::Host;
 /// How often a replica that was started is asked how it is, and how many times.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 const ASKED: u32 = 480;
+/// How many times before anything is stopped: one that is busy may not answer at once.
+const ASKED_FIRST: u32 = 20;
 
 impl Fleet {
     /// Restarts the replicas one after the other. The next one waits until the one before is ready
@@ -24,7 +26,14 @@ impl Fleet {
     pub async fn restart(&self) -> Result<Vec<Outcome<()>>, Trouble> {
         let opened = self.at(self.inventory.replicas(), |task| async move {
             let connection = task.open().await?;
-            let status = connection.status().await?;
+            let mut status = connection.status().await?;
+            for _ in 1..ASKED_FIRST {
+                if is_ready(status.as_ref()) {
+                    break;
+                }
+                tokio::time::sleep(ASKED_EVERY).await;
+                status = connection.status().await?;
+            }
             Ok((connection, status))
         });
         let mut replicas = Vec::new();
@@ -94,6 +103,10 @@ impl Fleet {
                 .to_owned(),
         })
     }
+}
+
+fn is_ready(status: Option<&Value>) -> bool {
+    status.is_some_and(|it| it["ready"] == true)
 }
 
 fn executed(status: &Value) -> u64 {

@@ -62,13 +62,14 @@ impl Connection {
         if there.trim() == program.digest {
             return Ok(false);
         }
+        // A name of its own: what was interrupted may be ending there yet, and removes its part.
         let script = format!(
-            "trap 'rm -f bin/quorate.part' EXIT\n\
-             cat > bin/quorate.part\n\
-             if [ \"$(sha256sum bin/quorate.part | cut -d' ' -f1)\" != {} ]\n\
+            "part=bin/quorate.part.$$; rm -f bin/quorate.part*; trap 'rm -f $part' EXIT\n\
+             cat > $part\n\
+             if [ \"$(sha256sum $part | cut -d' ' -f1)\" != {} ]\n\
              then echo 'it did not arrive whole' >&2; exit 1; fi\n\
-             chmod 755 bin/quorate.part; bin/quorate.part version >/dev/null\n\
-             mv -f bin/quorate.part bin/quorate",
+             chmod 755 $part; $part version >/dev/null\n\
+             mv -f $part bin/quorate",
             program.digest
         );
         self.run_with(what, &script, &program.bytes).await?;

@@ -43,9 +43,11 @@ pub use ycsb::{Expected, Mix, Records};
 use crate::random::Random;
 use record::{Record, Verdict};
 
-/// Silent replicas are waited for so long, unless more of them are than may be faulty; and so are
-/// the last answers of a short load.
+/// Silent replicas are waited for so long, unless more of them are than may be faulty.
 const BRIEFLY: Duration = Duration::from_secs(3);
+/// So long the last answers of a short load are waited for: as long as some views that fail, one
+/// after the other, take on a busy machine.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// Waits up to this are nothing to tell of.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
@@ -87,7 +89,7 @@ pub struct LoadConfig {
     pub interval: Duration,
     /// How long to wait for sessions to open, for every replica to answer, and in the end for
     /// what is under way. As many silent replicas as may be faulty are waited for a few seconds
-    /// only, and what is under way in the end for no longer than was measured, or a few seconds.
+    /// only, and what is under way in the end for no longer than was measured, or ten seconds.
     pub patience: Duration,
     /// Is told what is waited for, if that takes more than a moment.
     pub notice: fn(&str),
@@ -400,7 +402,7 @@ async fn await_beginning(
 
 /// Waits for the answers to what is under way. How long it would have waited for them at most.
 async fn drain(bench: &Bench, config: &LoadConfig) -> Duration {
-    let most = config.patience.min(config.duration.max(BRIEFLY));
+    let most = config.patience.min(config.duration.max(LAST_ANSWERS));
     let mut wait = Wait::begin(config.notice);
     loop {
         let left = bench.under_way.load(Ordering::Relaxed);

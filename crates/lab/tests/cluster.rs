@@ -1,8 +1,13 @@
 //! The load generator against a real cluster, in this process.
 
+#[path = "../../cli/tests/cluster/ports.rs"]
+mod ports;
+
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::ports;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
@@ -19,11 +24,14 @@ struct Cluster {
     _replicas: Vec<Launched>,
     _runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
+    _ports: TcpListener,
 }
 
 fn cluster() -> Cluster {
     let folder = tempfile::tempdir().unwrap();
-    let net = testnet::init(&folder.path().join("net"), 4, &Options::default()).unwrap();
+    let (held, first_port) = ports(3 * 4);
+    let options = Options { base_port: Some(first_port), ..Options::default() };
+    let net = testnet::init(&folder.path().join("net"), 4, &options).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let committee = net.cluster.committee().unwrap();
     let start = |home| {
@@ -42,6 +50,7 @@ fn cluster() -> Cluster {
         _replicas: replicas,
         _runtime: runtime,
         _folder: folder,
+        _ports: held,
     }
 }
 
@@ -74,7 +83,7 @@ fn a_cluster_answers_every_command_rightly() {
             warm_up: Duration::from_millis(200),
             duration: Duration::from_secs(1),
             interval: Duration::from_secs(1),
-            patience: Duration::from_secs(30),
+            patience: Duration::from_secs(60),
             notice: |_| {},
         });
         let report = report.unwrap();
@@ -107,7 +116,7 @@ fn every_answer_of_the_ycsb_workloads_is_right() {
             warm_up: Duration::ZERO,
             duration: Duration::from_millis(500),
             interval: Duration::from_millis(250),
-            patience: Duration::from_secs(30),
+            patience: Duration::from_secs(60),
             notice: |_| {},
         });
         let report = report.unwrap();

@@ -44,7 +44,11 @@ impl Control {
             std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
                 .map_err(failed())?;
         }
-        let listener = UnixListener::bind(socket).map_err(failed())?;
+        // Found only once it listens: before, it would be taken for what a dead owner left.
+        let new = socket.with_extension("new");
+        let _ = std::fs::remove_file(&new);
+        let listener = UnixListener::bind(&new).map_err(failed())?;
+        std::fs::rename(&new, socket).map_err(failed())?;
         let accepting = listener.try_clone().map_err(failed())?;
         let stopping = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stopping);

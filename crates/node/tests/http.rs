@@ -1,27 +1,34 @@
 //! What a replica tells over HTTP, in every state it can be in.
 
+#[path = "../../cli/tests/cluster/ports.rs"]
+mod ports;
+
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use ports::ports;
 use quorate_node::config::{self, Overrides};
 use quorate_node::http::{ask, ask_json};
 use quorate_node::launch::{Launched, Remedies, last_http_address, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct World {
     net: Testnet,
     runtime: tokio::runtime::Runtime,
     folder: tempfile::TempDir,
+    _ports: TcpListener,
 }
 
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let net = testnet::init(&folder.path().join("net"), 4, &Options::default()).unwrap();
-        Self { net, runtime: tokio::runtime::Runtime::new().unwrap(), folder }
+        let (held, first_port) = ports(3 * 4);
+        let options = Options { base_port: Some(first_port), ..Options::default() };
+        let net = testnet::init(&folder.path().join("net"), 4, &options).unwrap();
+        Self { net, runtime: tokio::runtime::Runtime::new().unwrap(), folder, _ports: held }
     }
 
     fn start(&self, id: usize) -> Launched {
@@ -202,7 +209,10 @@ fn those_who_do_not_read_keep_nobody_from_reading() {
 
 #[test]
 fn asking_nobody_fails_and_says_whom() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nobody else gets the port of a socket that is bound, and nobody is heard at it.
+    let deaf = tokio::net::TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = deaf.local_addr().unwrap();
     let error = ask(&free.to_string(), "/status", PATIENCE).unwrap_err();
     assert!(error.to_string().contains(&free.to_string()));
 }

@@ -1,9 +1,13 @@
 //! Every setting reaches the part that it is for: a replica is set up from a configuration of which
 //! no two numbers are alike, and each is looked for where it belongs.
 
+#[path = "../../cli/tests/cluster/ports.rs"]
+mod ports;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ports::ports;
 use quorate_core::Digest;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
@@ -50,7 +54,9 @@ async fn an_application_that_cannot_undo_a_block_does_not_answer_tentatively() {
     let folder = tempfile::tempdir().unwrap();
     let combination = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
     let combination = combination.among(4);
-    let options = Options { combination, tentative: true, ..Options::default() };
+    let (_held, first_port) = ports(3 * 4);
+    let base_port = Some(first_port);
+    let options = Options { combination, tentative: true, base_port, ..Options::default() };
     let testnet = testnet::init(folder.path(), 4, &options).unwrap();
     for state in [StateStore::Disk, StateStore::Memory] {
         let mut loaded = load(&testnet.replicas[2], &Overrides::default()).unwrap();

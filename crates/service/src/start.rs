@@ -13,7 +13,7 @@ use quorate_node::replica::decide::End;
 use quorate_store::lock::LockError;
 use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{HomeArgument, SettingArguments};
 use crate::exit::{Exit, Failure};
@@ -119,8 +119,12 @@ pub fn run(
         };
         let ready = Ready { loaded: &loaded, committee, keys, remedies };
         let launched = launch(ready).await?;
+        let refused = |error| of_system(&error, &loaded);
+        // Before anybody hears that it is up, and may tell it to stop.
+        let terminate = signal(SignalKind::terminate()).map_err(refused)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
         announce(&launched, &loaded, version, json)?;
-        let ended = serve(launched, &loaded, parent).await;
+        let ended = serve(launched, &loaded, parent, [terminate, interrupt]).await;
         if let Err(failure) = &ended {
             // It is told on standard error in any case.
             let _ = launch::note_end(&loaded.node.storage.folder, &failure.findings);
@@ -174,10 +178,12 @@ fn announce(
 }
 
 /// Until a signal, or the replica's own end.
-async fn serve(launched: Launched, loaded: &Loaded, mut parent: Gone) -> Result<(), Failure> {
-    let refused = |error| of_system(&error, loaded);
-    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+async fn serve(
+    launched: Launched,
+    loaded: &Loaded,
+    mut parent: Gone,
+    [mut terminate, mut interrupt]: [Signal; 2],
+) -> Result<(), Failure> {
     let Launched { running, facts, .. } = launched;
     let mut asked = false;
     let mut look = tokio::time::interval(LOOK_EVERY);

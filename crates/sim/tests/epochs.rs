@@ -502,8 +502,8 @@ fn worlds_that_once_failed_do_not_fail_again() {
     for (seed, trouble) in once {
         runs_clean::<HotStuffs>(seed, trouble);
     }
-    // A PBFT replica that committed by a liar's COMMIT said none itself. The learner that was to be a
-    // member next lacked one, and nothing more was ordered.
+    // A PBFT replica that committed by a liar's COMMIT said none itself. The learner that was to be
+    // a member next lacked one, and nothing more was ordered.
     runs_clean::<Pbfts>(1_098, Trouble::LyingChanges);
 }
 

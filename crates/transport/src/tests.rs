@@ -197,6 +197,14 @@ impl Door {
         dial(&self.address.to_string(), identity(3).key(), CHAIN, Limits::clients()).await.unwrap()
     }
 
+    /// Dials, and waits until the connection has its place: the replica takes one for it, and gives
+    /// that of the handshake back, a moment after the client has heard its hello.
+    async fn dial_in(&mut self) -> (SendHalf, ReceiveHalf) {
+        let halves = self.dial().await;
+        assert_eq!(next(&mut self.inbound).await.1, Event::Opened);
+        halves
+    }
+
     /// A client connects, exchanges messages and leaves.
     async fn serves_somebody(&mut self) {
         let (sender, mut receiver) = self.dial().await;

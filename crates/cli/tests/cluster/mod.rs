@@ -3,6 +3,7 @@
 //! One cluster runs at a time in a test program, so that tests do not compete for the machine.
 //! What is waited for is a condition with a generous deadline, never a time.
 
+mod ports;
 pub mod probe;
 pub mod writers;
 
@@ -21,6 +22,8 @@ use quorate_node::config::{Cluster as Agreed, Home, load_cluster};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
+
+pub use ports::ports;
 
 /// How long anything may take before the test fails.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -73,24 +76,6 @@ pub struct Refusal {
 /// The turn of those who start processes without a [`Cluster`].
 pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A block of ports that no other test has: the first is held as long as it is in use. Below the
-/// range that outgoing connections are given ports from.
-pub fn ports(count: u16) -> (TcpListener, u16) {
-    // Many small blocks, and a few behind them for 64 replicas.
-    let (begin, block_ports, blocks) =
-        if count < 64 { (12_000, 64, 300) } else { (31_200, 194, 8) };
-    assert!(count < block_ports);
-    let first_block = std::process::id() as u16 % blocks;
-    for block in 0..blocks {
-        let base = begin + (first_block + block) % blocks * block_ports;
-        let Ok(held) = TcpListener::bind(("127.0.0.1", base)) else { continue };
-        if (1..=count).all(|port| TcpListener::bind(("127.0.0.1", base + port)).is_ok()) {
-            return (held, base + 1);
-        }
-    }
-    panic!("no {count} free ports in a row");
 }
 
 impl Cluster {

@@ -108,6 +108,16 @@ impl Cluster {
         self.query(replica, size)
     }
 
+    /// The same, once it answers: under load it may be late.
+    pub fn keys_held(&self, replica: usize) -> Bytes {
+        let mut keys = None;
+        wait_until(&format!("replica {replica} says how many keys it holds"), || {
+            keys = self.keys(replica);
+            keys.is_some()
+        });
+        keys.unwrap_or_default()
+    }
+
     /// The answer of `replica` alone to an unordered question.
     pub fn query(&self, replica: usize, question: Vec<u8>) -> Option<Bytes> {
         self.runtime.block_on(async {

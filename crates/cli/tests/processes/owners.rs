@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::cluster::{quorate, wait_until};
+use crate::cluster::{ports, quorate, turn, wait_until};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 const OWNERS: usize = 4;
@@ -59,22 +59,18 @@ fn done(folder: &Path, line: &str) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
-}
-
 /// Puts what this test has in place of what the page leaves open.
-fn filled(template: &str, id: usize, lines: &str, ports: &[u16]) -> String {
+fn filled(template: &str, id: usize, lines: &str, first_port: u16) -> String {
+    let port = |place: u16| first_port + 3 * id as u16 + place;
     let line_of = |key: &str| lines.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
     let fill = |line: &str| match line.split(' ').next().unwrap_or_default() {
         "id" => format!("id = {id}"),
         "replica" => format!("replica = {id}"),
         "genesis" => format!("genesis = \"{}\"", "5a".repeat(32)),
         key @ ("transport_key" | "consensus_key") => line_of(key),
-        "peer_address" => format!("peer_address = \"127.0.0.1:{}\"", ports[3 * id]),
-        "client_address" => format!("client_address = \"127.0.0.1:{}\"", ports[3 * id + 1]),
-        "http" => format!("http = \"127.0.0.1:{}\"", ports[3 * id + 2]),
+        "peer_address" => format!("peer_address = \"127.0.0.1:{}\"", port(0)),
+        "client_address" => format!("client_address = \"127.0.0.1:{}\"", port(1)),
+        "http" => format!("http = \"127.0.0.1:{}\"", port(2)),
         _ => line.to_owned(),
     };
     template.lines().map(|line| fill(line) + "\n").collect()
@@ -82,12 +78,13 @@ fn filled(template: &str, id: usize, lines: &str, ports: &[u16]) -> String {
 
 #[test]
 fn separate_owners_begin_a_cluster_as_the_page_says() {
+    let _turn = turn();
     let blocks = blocks();
     let languages: Vec<_> = blocks.iter().map(|(language, _)| language.as_str()).collect();
     assert_eq!(languages, ["console", "toml", "toml", "console", "console"]);
     let folder = tempfile::tempdir().unwrap();
     let owner = |id: usize| folder.path().join(format!("owner-{id}"));
-    let ports = free_ports(3 * OWNERS);
+    let (_held, first_port) = ports(3 * OWNERS as u16);
     // The keys, each owner's by itself; what is printed is what is sent to the others.
     let keys = (0..OWNERS).map(|id| {
         std::fs::create_dir(owner(id)).unwrap();
@@ -95,16 +92,16 @@ fn separate_owners_begin_a_cluster_as_the_page_says() {
     });
     let keys: Vec<_> = keys.collect();
     let (head, table) = blocks[1].1.split_once("[[replicas]]").unwrap();
-    let mut agreed = filled(head, 0, "", &ports);
+    let mut agreed = filled(head, 0, "", first_port);
     for (id, lines) in keys.iter().enumerate() {
-        agreed += &format!("[[replicas]]{}", filled(table, id, lines, &ports));
+        agreed += &format!("[[replicas]]{}", filled(table, id, lines, first_port));
     }
     let mut replicas = Vec::new();
     let mut digests = Vec::new();
     for id in 0..OWNERS {
         let config = owner(id).join("replica/config");
         std::fs::write(config.join("cluster.toml"), &agreed).unwrap();
-        let node = filled(&blocks[2].1, id, "", &ports);
+        let node = filled(&blocks[2].1, id, "", first_port);
         std::fs::write(config.join("node.toml"), node).unwrap();
         let [check, init, start] = commands(&blocks[3].1)[..] else { panic!("three commands") };
         done(&owner(id), check);

@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::cluster::{DEADLINE, ports, quorate, turn, wait_until};
 
 const NODES: usize = 7;
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Outputs of the wallet in the beginning, and how much each is.
 const OUTPUTS: usize = 40;
 const AMOUNT: u64 = 100;

@@ -117,7 +117,12 @@ fn the_log_is_cut_and_a_snapshot_takes_its_place() {
     cluster.start_replica(3, &[&["--rejoin-after-data-loss"], &on_disk[..]].concat());
     let height = cluster.height(0);
     cluster.wait_for_height(3, height);
-    assert!(cluster.span(3).is_some_and(|(first, _)| first > 1), "no snapshot was taken over");
+    let mut first = None;
+    wait_until("it shows what it has", || {
+        first = cluster.span(3).map(|(first, _)| first);
+        first.is_some()
+    });
+    assert!(first > Some(1), "no snapshot was taken over");
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
     // From snapshot and log, or the state on disk.

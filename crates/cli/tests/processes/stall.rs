@@ -23,7 +23,7 @@ fn an_open_loop_shows_a_stall_of_a_second_as_a_second() {
         .unwrap();
     let began = Instant::now();
     while load.try_wait().unwrap().is_none() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the load does not end");
+        assert!(began.elapsed() < Duration::from_secs(120), "the load does not end");
         for (signal, seconds) in [(Signal::STOP, 1.0), (Signal::CONT, 1.5)] {
             (0..cluster.size()).for_each(|replica| cluster.signal(replica, signal));
             std::thread::sleep(Duration::from_secs_f64(seconds));

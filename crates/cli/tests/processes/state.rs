@@ -13,7 +13,7 @@ use crate::cluster::{Cluster, wait_until};
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const ON_DISK: [usize; 2] = [2, 3];
 const DISK: [&str; 2] = ["--set", "storage.state=disk"];
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SHAPE: Shape = Shape { frame: 20, value_bytes: 100, keys: 500 };
 
 fn start(cluster: &mut Cluster, replica: usize) {
@@ -77,13 +77,27 @@ fn snapshots(cluster: &Cluster, replica: usize, kind: &str) -> usize {
     files.filter(|file| file.as_ref().unwrap().path().extension() == Some(kind.as_ref())).count()
 }
 
+/// Which kind a replica keeps, and which it does not.
+fn kinds(replica: usize) -> (&'static str, &'static str) {
+    if ON_DISK.contains(&replica) { ("beside", "snapshot") } else { ("snapshot", "beside") }
+}
+
 #[test]
 fn a_start_goes_on_from_disk_and_may_change_sides() {
     let mut cluster = mixed(&["storage.snapshot_every=100", "view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 3, SHAPE);
     writers.wait_for(5000);
+    // How full blocks are is the machine's affair.
+    while ALL.into_iter().any(|replica| cluster.height(replica) < 3 * 100) {
+        writers.wait_for(100);
+    }
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
+    // One that is killed before it has kept a state goes on from the first block.
+    let (own, other) = (|replica| kinds(replica).0, |replica| kinds(replica).1);
+    wait_until("each has kept a state", || {
+        ALL.into_iter().all(|replica| snapshots(&cluster, replica, own(replica)) > 0)
+    });
     cluster.kill_all();
     ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
     let executed = |replica| metric(&cluster, replica, "quorate_committed_commands_total");
@@ -91,15 +105,11 @@ fn a_start_goes_on_from_disk_and_may_change_sides() {
     assert_written(&cluster, SHAPE, &written);
     cluster.wait_until_equal(&ALL);
     // Above the checkpoint, as above a snapshot.
-    let found = ALL.map(executed);
-    assert!(found.iter().all(|count| *count < 5000.0), "{found:?}");
+    let (found, all) = (ALL.map(executed), written.iter().sum::<u64>());
+    assert!(found.iter().all(|count| *count < all as f64), "{found:?} of {all}");
     for replica in ALL {
-        let (own, other) = if ON_DISK.contains(&replica) {
-            ("beside", "snapshot")
-        } else {
-            ("snapshot", "beside")
-        };
-        assert!(snapshots(&cluster, replica, own) > 0 && snapshots(&cluster, replica, other) == 0);
+        assert!(snapshots(&cluster, replica, own(replica)) > 0);
+        assert_eq!(snapshots(&cluster, replica, other(replica)), 0);
     }
 
     // Each the other way, and back.

@@ -48,8 +48,9 @@ pub fn write_study(folder: &Path, study: &str) {
     std::fs::write(folder.join("s.toml"), text).unwrap();
 }
 
-/// The rows of what came of it.
+/// The rows of what came of it so far. A row without its end is being written.
 pub fn rows(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("results/s/runs.jsonl")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }

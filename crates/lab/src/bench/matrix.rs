@@ -32,7 +32,7 @@ const SIZE: Size = Size { clients: 4, outstanding: 2 };
 /// Load before anything is measured, at least: until then views are as long as the first time-out.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How combinations are measured.
 #[derive(Clone, Debug)]

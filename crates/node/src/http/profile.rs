@@ -9,6 +9,10 @@ use serde_json::{Map, Value, json};
 use super::Facts;
 use crate::replica::profile::WAITS;
 
+/// How often the waits are read again while a frame is being counted, which takes far less than a
+/// microsecond unless the deciding thread is interrupted just then.
+const ATTEMPTS: u32 = 1000;
+
 /// The object.
 pub(super) fn of(facts: &Facts) -> Value {
     let profile = &facts.metrics.profile;
@@ -18,8 +22,8 @@ pub(super) fn of(facts: &Facts) -> Value {
     json!({
         "replica": facts.replica,
         "stages": stages,
-        "led": by_name(WAITS, &profile.led),
-        "followed": by_name(WAITS, &profile.followed),
+        "led": waits(&profile.led),
+        "followed": waits(&profile.followed),
     })
 }
 
@@ -34,7 +38,23 @@ fn of_stage(stage: &Measure, threads: u64) -> Value {
     })
 }
 
-fn by_name<const N: usize>(names: [&str; N], histograms: &[Histogram; N]) -> Map<String, Value> {
-    let of = |histogram: &Histogram| json!({ "sum_ns": histogram.sum_ns(), "classes_ns": histogram.classes() });
-    names.into_iter().zip(histograms).map(|(name, one)| (name.to_owned(), of(one))).collect()
+/// What frames waited for. Each frame is counted in all of `histograms`, one after the other: if
+/// one was being counted meanwhile, they are read again.
+fn waits(histograms: &[Histogram; WAITS.len()]) -> Map<String, Value> {
+    let read = || histograms.each_ref().map(|one| (one.sum_ns(), one.classes()));
+    let frames = |classes: &[(u64, u64)]| classes.iter().map(|(_, count)| count).sum::<u64>();
+    let mut told = read();
+    for _ in 0..ATTEMPTS {
+        if told.windows(2).all(|pair| frames(&pair[0].1) == frames(&pair[1].1)) {
+            break;
+        }
+        std::thread::yield_now();
+        told = read();
+    }
+    let named = WAITS.into_iter().zip(told);
+    named
+        .map(|(name, (sum_ns, classes))| {
+            (name.to_owned(), json!({ "sum_ns": sum_ns, "classes_ns": classes }))
+        })
+        .collect()
 }

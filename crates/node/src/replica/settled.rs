@@ -21,7 +21,7 @@ const FRAMES: usize = 1 << 15;
 /// Sessions of which it is remembered how far they are.
 const SESSIONS: usize = 1 << 14;
 /// Old frames that are verified a second.
-const OLD_A_SECOND: u32 = 256;
+pub(super) const OLD_A_SECOND: u32 = 256;
 
 /// What is known of a frame before its signature is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,8 +58,8 @@ async fn an_answer_that_is_too_long_is_refused_and_told() {
     let refused = client.query(Bytes::from_static(b"long")).await.unwrap_err();
     assert!(matches!(refused, QueryError::TooFew { answered: 0, .. }), "{refused}");
     let told = warnings(&address).await;
-    let [(name, said)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(name, "bad-answers");
+    let bad = told.iter().find(|(name, _)| name == "bad-answers");
+    let Some((_, said)) = bad else { panic!("{told:?}") };
     assert!(said.contains("panicked on 0 questions, and gave"), "{said}");
     assert_eq!(submit(&client, b"two").await, "done");
 }

@@ -11,6 +11,8 @@ use bytes::{Buf as _, Bytes};
 
 /// How long a process has to end once its input has.
 const END_WITHIN: Duration = Duration::from_millis(500);
+/// How long to wait for how a process ended once its pipe has: the system closes the pipe first.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What kind an answer has that says what is wrong.
@@ -145,7 +147,7 @@ impl Process {
 
     /// Its pipe has ended: most often because it has.
     fn gone(&mut self, trouble: &str) -> String {
-        match self.ended(END_WITHIN) {
+        match self.ended(TOLD_WITHIN) {
             Some(status) => format!("it has ended ({status})"),
             None => format!("it {trouble}"),
         }

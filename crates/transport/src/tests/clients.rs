@@ -83,8 +83,8 @@ async fn connections_are_capped_and_places_given_back() {
     let mut limits = Limits::clients();
     limits.connections_per_address = 2;
     let mut door = door(limits).await;
-    let first = door.dial().await;
-    let second = door.dial().await;
+    let first = door.dial_in().await;
+    let second = door.dial_in().await;
     let (_sender, mut refused) = door.dial().await;
     let ended = tokio::time::timeout(PATIENCE, refused.receive()).await;
     assert_eq!(ended.expect("it is turned away"), None);
@@ -116,9 +116,9 @@ async fn connections_are_capped_and_places_given_back() {
 async fn connections_are_capped_in_all() {
     let mut limits = Limits::clients();
     limits.connections = 2;
-    let door = door(limits).await;
-    let first = door.dial().await;
-    let second = door.dial().await;
+    let mut door = door(limits).await;
+    let first = door.dial_in().await;
+    let second = door.dial_in().await;
     let (_sender, mut third) = door.dial().await;
     assert_eq!(third.receive().await, None);
     assert_eq!(value(&door.counters.too_many_connections), 1);
@@ -134,7 +134,7 @@ async fn the_silent_keep_nobody_out() {
     // They would keep their places without end.
     limits.handshake = Duration::from_secs(3600);
     let mut door = door(limits).await;
-    let (_sender, mut early) = door.dial().await;
+    let (_sender, mut early) = door.dial_in().await;
     let mut silent = Vec::new();
     for _ in 0..32 {
         silent.push(TcpStream::connect(door.address).await.unwrap());

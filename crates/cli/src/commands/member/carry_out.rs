@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use quorate_core::ReplicaId;
 use quorate_core::ledger::change::{Refusal, SignedChange};
+use quorate_core::{Committee, ReplicaId};
 use quorate_crypto::SecretKey;
 use quorate_node::client::change::{self, ChangeError, Edit};
 use quorate_node::config::{Finding, Place};
@@ -17,6 +17,8 @@ use crate::output::{Format, print, print_json};
 
 /// How long a newcomer may take to catch up before it takes a member's place.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(600);
+/// How long it is waited for the words of members that are behind for a moment.
+const READY_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Carries edits out as one change.
@@ -187,6 +189,25 @@ fn sign(known: &Known, change: &mut SignedChange, administrators: &[SecretKey]) 
     administrators.iter().for_each(|key| change::approve(change, known.chain.committee(), key));
 }
 
+/// Has the next members give their words. Whoever is at work may be behind for a moment: while it
+/// takes more words, all are asked again. Returns who is not ready, and why.
+fn gathered(
+    known: &Known,
+    change: &mut SignedChange,
+    current: &Committee,
+) -> Vec<(ReplicaId, String)> {
+    let began = Instant::now();
+    loop {
+        let missing = known.runtime.block_on(change::gather(change, current));
+        let judged = change.judge(current, current.opening());
+        let are_few = matches!(judged, Err(Refusal::NotReady { .. }));
+        if !are_few || began.elapsed() > READY_WITHIN {
+            return missing;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
 /// Has the members give their words, submits, and waits for the epoch.
 fn submitted(known: &mut Known, mut change: SignedChange) -> Result<(), Failure> {
     let current = known.chain.committee().clone();
@@ -198,8 +219,7 @@ fn submitted(known: &mut Known, mut change: SignedChange) -> Result<(), Failure>
         let remedy = "name the key files of administrators alone (--administrator)";
         return Err(known.failed(&what, remedy));
     }
-    let missing = known.runtime.block_on(change::gather(&mut change, &current));
-    for (id, why) in &missing {
+    for (id, why) in gathered(known, &mut change, &current) {
         eprintln!("warning: replica {id} is not ready: {why}");
     }
     let done = change::submit(&change, &known.cluster, &mut known.chain);

@@ -8,7 +8,7 @@ use quorate_payments::ledger::LedgerError;
 use quorate_payments::node::{End, Options, Running, StartError, launch};
 use quorate_store::lazy_trie;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failed;
 use crate::arguments::{HomeArgument, durability};
@@ -51,8 +51,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         };
         let options = Options { home: home.clone(), durability };
         let running = launch(&options).await.map_err(|error| start_failure(&error, &home))?;
+        // Before anybody hears that it is up, and may tell it to stop.
+        let terminate = signal(SignalKind::terminate()).map_err(io)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(io)?;
         announce(&running, format)?;
-        serve(running, &home, parent).await
+        serve(running, &home, parent, [terminate, interrupt]).await
     })
 }
 
@@ -72,10 +75,12 @@ fn announce(running: &Running, format: Format) -> Result<(), Failure> {
 }
 
 /// Until a signal, or the node's own end.
-async fn serve(running: Running, home: &std::path::Path, mut parent: Gone) -> Result<(), Failure> {
-    let refused = |error| Failure::io(error, home, "see the system's limits");
-    let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+async fn serve(
+    running: Running,
+    home: &std::path::Path,
+    mut parent: Gone,
+    [mut terminate, mut interrupt]: [Signal; 2],
+) -> Result<(), Failure> {
     let mut look = tokio::time::interval(LOOK_EVERY);
     let mut asked = false;
     while !running.has_ended() {

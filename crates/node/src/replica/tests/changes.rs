@@ -105,11 +105,10 @@ async fn a_stranger_has_next_to_nothing_verified() {
 
 #[tokio::test]
 async fn a_change_that_is_sent_again_and_again_is_within_an_allowance() {
+    const ALLOWED: usize = CHANGE_SIGNATURES_A_SECOND as usize / 7;
     let (passed, checks) =
         outcome((1..=1000).map(|number| frame(&change(), number)).collect()).await;
-    assert_eq!(checks, 7 * passed);
-    // A slow machine earns some on the way.
-    assert!(passed < 1000 && checks >= CHANGE_SIGNATURES_A_SECOND as usize - 7, "{checks}");
+    assert_eq!((passed, checks), (ALLOWED, 7 * ALLOWED));
 }
 
 #[tokio::test]

@@ -95,6 +95,17 @@ impl Office {
         office
     }
 
+    /// An office where a helper did this deed. A thread that is about to look once more does it
+    /// itself: then another office is opened.
+    fn helped(deed: fn() -> Deed) -> Self {
+        loop {
+            let office = Self::open();
+            if office.ask(deed()) == "a helper" {
+                return office;
+            }
+        }
+    }
+
     /// Who does it.
     fn ask(&self, deed: Deed) -> &'static str {
         self.deeds.send(deed).unwrap();
@@ -118,35 +129,46 @@ fn who_brings_little_helps_and_the_thread_does_the_rest() {
 fn what_a_helper_leaves_wakes_the_thread() {
     let office = Office::open();
     // What waits behind it is not rung for.
-    office.deeds.send(Deed::LeaveMore).unwrap();
-    office.deeds.send(Deed::Nothing).unwrap();
-    office.bell.ring_and_help();
-    assert_eq!(office.done.recv(), Ok("a helper"));
-    assert_eq!(office.done.recv(), Ok("the thread"));
+    let both = || {
+        office.deeds.send(Deed::LeaveMore).unwrap();
+        office.deeds.send(Deed::Nothing).unwrap();
+        office.bell.ring_and_help();
+        [office.done.recv().unwrap(), office.done.recv().unwrap()]
+    };
+    // The thread may be about to look once more, and then does the first itself.
+    let mut who = both();
+    while who[0] == "the thread" {
+        who = both();
+    }
+    assert_eq!(who, ["a helper", "the thread"]);
 }
 
 #[test]
 fn a_timer_that_a_helper_set_wakes_the_thread() {
-    let office = Office::open();
-    assert_eq!(office.ask(Deed::Wait(Duration::from_millis(1))), "a helper");
+    let office = Office::helped(|| Deed::Wait(Duration::from_millis(1)));
     assert_eq!(office.done.recv(), Ok("the timer"));
 }
 
 #[test]
 fn the_end_in_a_helpers_turn_is_the_threads() {
-    let office = Office::open();
-    assert_eq!(office.ask(Deed::End), "a helper");
+    let office = Office::helped(|| Deed::End);
     assert_eq!(office.thread.join().unwrap(), Some("a helper"));
 }
 
 #[test]
 fn the_thread_learns_of_a_panic_in_a_helpers_turn() {
-    let Office { deeds, done, bell, thread, .. } = Office::open();
-    let helper = std::thread::spawn(move || {
-        deeds.send(Deed::Panic).unwrap();
-        bell.ring_and_help();
-    });
-    assert!(helper.join().is_err());
-    assert_eq!(done.recv(), Ok("a helper"));
+    let thread = loop {
+        let Office { deeds, done, bell, thread, .. } = Office::open();
+        let helper = std::thread::spawn(move || {
+            deeds.send(Deed::Panic).unwrap();
+            bell.ring_and_help();
+        });
+        let helped = helper.join().is_err();
+        // A thread that is about to look once more panics itself: then another office is opened.
+        if done.recv() == Ok("a helper") {
+            assert!(helped, "it brings the panic to the helper");
+            break thread;
+        }
+    };
     assert_eq!(thread.join().unwrap(), None);
 }
