@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             workload,
             write_records: false,
             outstanding,
+            callers: None,
             arrivals,
             warm_up: Duration::from_millis(300),
             duration: Duration::from_secs(3),

@@ -28,6 +28,7 @@ use quorate_core::protocols::protocol::Ballot;
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::{Digest, Height, ReplicaId, Sequence, View};
 use quorate_crypto::{ConsensusKey, SecretKey};
+use quorate_node::begin::begin;
 use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Cluster, FlagSetting, Overrides, load};
 use quorate_node::family::Family;
@@ -53,10 +54,20 @@ async fn start(count: usize) -> Replicas {
 }
 
 async fn start_with(count: usize, overrides: Overrides) -> Replicas {
+    start_changed(count, overrides, |_| {}).await
+}
+
+/// Of a testnet that `change` may change before anything starts.
+async fn start_changed(
+    count: usize,
+    overrides: Overrides,
+    change: impl FnOnce(&mut Testnet),
+) -> Replicas {
     let folder = tempfile::tempdir().unwrap();
     let (held, first_port) = ports(3 * 4);
     let options = Options { base_port: Some(first_port), ..Options::default() };
-    let testnet = testnet::init(folder.path(), 4, &options).unwrap();
+    let mut testnet = testnet::init(folder.path(), 4, &options).unwrap();
+    change(&mut testnet);
     let mut launched = Vec::new();
     for home in &testnet.replicas[..count] {
         let loaded = load(home, &overrides).unwrap();
@@ -154,6 +165,34 @@ async fn an_idle_cluster_is_silent() {
 
 /// A client that sends to one replica says so, and that replica passes its commands on at once.
 /// Both would be made good for later, by timers that take half an hour or more here.
+/// Clients that came and went filled the table of sessions. Nothing was ordered, so none of them grew
+/// old, and newcomers were turned away for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_are_gone_make_room_for_newcomers() {
+    let replicas = start_changed(4, Overrides::default(), |testnet| {
+        testnet.cluster.sessions.max_sessions = 2;
+        for home in &testnet.replicas {
+            let file = home.cluster_file();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let few = text.replace("max_sessions = 1024", "max_sessions = 2");
+            assert_ne!(text, few);
+            std::fs::write(&file, few).unwrap();
+            // It begins anew: its chain is another one.
+            let loaded = load(home, &Overrides::default()).unwrap();
+            std::fs::remove_file(home.begun_file()).unwrap();
+            std::fs::remove_dir_all(&loaded.node.storage.folder).unwrap();
+            begin(&loaded, &loaded.open_keys().unwrap()).unwrap();
+        }
+    })
+    .await;
+    for _ in 0..5 {
+        let in_a_hurry = |session: &mut SessionConfig| {
+            session.retry_least = Duration::from_millis(20);
+        };
+        commit(&replicas.client_that(in_a_hurry).await, 1).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_for_one_replica_is_passed_on_at_once() {
     const HOUR: Duration = Duration::from_secs(3600);

@@ -49,9 +49,12 @@ pub struct Arguments {
     /// its latency counts. Default: 4, with --rate 32.
     #[arg(long, value_name = "FRAMES")]
     pub outstanding: Option<u32>,
-    /// Closed loop: so many callers share each client, as the tasks of a service do, and each has one
-    /// command under way. The client groups them.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["frame", "outstanding", "rate"])]
+    /// Closed loop: so many callers share each client, as the tasks of a service do, and each has
+    /// one command under way. The client groups them.
+    #[arg(
+        long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["frame", "outstanding", "rate"]
+    )]
     pub callers: Option<u32>,
     /// How long to measure, in seconds.
     #[arg(long, default_value = "30", value_name = "N", value_parser = seconds)]

@@ -47,9 +47,9 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 03";
+const MAGIC: &[u8; 16] = b"quorate state 04";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside03";
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside04";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ fn the_root_of_a_known_history_never_changes() {
     execute(&mut state, &[frame(1, 1, 1, &["set a 1", "get a"]), frame(2, 2, 4, &["waits"])]);
     assert_eq!(
         state.state_root().to_string(),
-        "d8577f777a6465e5ed7e232db646437fa3bdf9634e8287a1ec854d877cca18d2"
+        "2d880eba5d73c9082edd9c44b774b92707d64a59927f14accd8deb54a6bf078c"
     );
 }
 

@@ -25,6 +25,7 @@ fn config(route: Route, contacts: Option<u64>) -> LoadConfig {
         workload: Workload::noop(1, b"").unwrap(),
         write_records: false,
         outstanding: 1,
+        callers: None,
         arrivals: Arrivals::Closed,
         warm_up: MS,
         duration: MS,

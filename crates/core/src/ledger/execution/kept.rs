@@ -19,7 +19,7 @@ use crate::ledger::state_machine::{
     Checkpoint, KeepError, Keeper, RestoreError, Snapshot, StateMachine,
 };
 
-const MAGIC: &[u8; 16] = b"quorate kept  03";
+const MAGIC: &[u8; 16] = b"quorate kept  04";
 /// A checkpoint is due when blocks of so many bytes were executed since the last: a million small
 /// commands, or a second of execution.
 const EXECUTED_BYTES: u64 = 64 << 20;

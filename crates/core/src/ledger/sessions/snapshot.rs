@@ -1,9 +1,9 @@
 //! The session table as a stream of chunks, and back.
 //!
-//! The stream: next id u64, turned away u64, sessions u32, then each session in the order of its place in the map:
-//! id u64, key 32, incarnation u64, next u64, active u64, anchor 32, answers u32, each as first
-//! u64, count u32, length u32 and replies; waiting frames u32, each as length u32 and encoding
-//! without signature. It is cut every [`MAX_CHUNK_BYTES`].
+//! The stream: next id u64, turned away u64, sessions u32, then each session in the order of its
+//! place in the map: id u64, key 32, incarnation u64, next u64, active u64, anchor 32, answers u32,
+//! each as first u64, count u32, length u32 and replies; waiting frames u32, each as length u32 and
+//! encoding without signature. It is cut every [`MAX_CHUNK_BYTES`].
 
 use bytes::Bytes;
 
