@@ -22,7 +22,7 @@ mod two_delay;
 pub use hotstuff::HotStuffs;
 pub use pbft::Pbfts;
 pub(crate) use pbft::domain as pbft_domain;
-pub(crate) use pbft::said::Said;
+pub(crate) use pbft::said::{Decided, Said};
 pub use sequencer::Sequencers;
 pub use snowman::epochs::Epochs;
 pub use snowman::{Frosties, ODD_EPOCH, Sampled, Snowmans};

@@ -16,7 +16,7 @@ use quorate_core::protocols::{pbft, two_delay};
 use quorate_core::{Digest, Epoch, Height, Time};
 
 use super::config::Config;
-use super::family::{Epochs, Said, SaidOfTwoDelays};
+use super::family::{Decided, Epochs, Said, SaidOfTwoDelays};
 use super::strict::Strict;
 
 /// A view and its epoch in one number, which grows from epoch to epoch.
@@ -173,7 +173,10 @@ impl Oracles {
         let Self { said, chain, openings, .. } = self;
         // What was decided above the end of the epoch is void.
         let end = openings.iter().nth(epoch.0 as usize).copied().unwrap_or(u64::MAX);
-        let decided = |height: u64| chain.get(&height).filter(|_| height < end).copied();
+        let decided = |height: u64| match height < end {
+            true => Decided::Block(chain.get(&height).copied()),
+            false => Decided::Void,
+        };
         said.entry(epoch).or_default().sends(replica, message, decided);
     }
 

@@ -21,10 +21,21 @@ use quorate_core::protocols::pbft::words::{
     Entry, MAX_PRE_PREPARED, NewView, Phase, SignedChange, ViewChange, Vote,
 };
 
+/// What is decided at a height of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// This block, as far as that is known.
+    Block(Option<BlockId>),
+    /// It is above the epoch's end: what was decided there is void.
+    Void,
+}
+
 /// What all correct replicas have said.
 #[derive(Debug, Default)]
 pub struct Said {
     replicas: BTreeMap<usize, Words>,
+    /// Who said COMMIT of which block, having prepared another one: it must be decided.
+    foreign: Vec<(usize, u64, BlockId)>,
     /// What views began with, as was shown.
     shown: BTreeSet<(u64, Vec<BlockId>)>,
 }
@@ -43,22 +54,17 @@ struct Words {
 }
 
 impl Said {
-    /// A correct replica sends a message. `decided`: what is decided at a height, as far as that is
-    /// known.
+    /// A correct replica sends a message. `decided`: what is decided at a height.
     ///
     /// # Panics
     /// If it contradicts what it said before.
-    pub fn sends(
-        &mut self,
-        replica: usize,
-        message: &Message,
-        decided: impl Fn(u64) -> Option<BlockId>,
-    ) {
-        let Self { replicas, shown } = self;
+    pub fn sends(&mut self, replica: usize, message: &Message, decided: impl Fn(u64) -> Decided) {
+        let Self { replicas, shown, foreign } = self;
         let words = replicas.entry(replica).or_default();
         let excused = |(height, view): (u64, u64), block: BlockId| {
             let mut later = shown.iter().filter(|(shown, _)| *shown > view);
-            decided(height) == Some(block) || later.any(|(_, chosen)| !chosen.contains(&block))
+            decided(height) == Decided::Block(Some(block))
+                || later.any(|(_, chosen)| !chosen.contains(&block))
         };
         match message {
             Message::NewView { new_view, .. } => {
@@ -72,15 +78,26 @@ impl Said {
                 match phase {
                     Phase::Prepare => words.prepares(replica, (height.0, view.0), block),
                     Phase::Commit => {
-                        let is_decided = decided(height.0) == Some(block);
-                        words.commits(replica, (height.0, view.0), block, is_decided);
-                        words.changed_after(replica, (height.0, view.0), block, excused);
+                        if words.commits(replica, (height.0, view.0), block, excused) {
+                            foreign.push((replica, height.0, block));
+                        }
                     }
                 }
             }
             Message::ViewChange(signed) => words.changes(replica, &signed.change, excused),
             _ => {}
         }
+        foreign.retain(|(replica, height, block)| match decided(*height) {
+            Decided::Block(None) => true,
+            Decided::Void => false,
+            Decided::Block(Some(decided)) => {
+                assert_eq!(
+                    decided, *block,
+                    "votes: r{replica} commits at height {height} what it did not prepare"
+                );
+                false
+            }
+        });
     }
 
     /// A correct replica is shown a new view by a liar, which may be as genuine as any other.
@@ -131,27 +148,19 @@ impl Words {
         }
     }
 
-    fn commits(&mut self, replica: usize, place: (u64, u64), block: BlockId, is_decided: bool) {
+    /// It says COMMIT. Whether it prepared another block.
+    fn commits(
+        &mut self,
+        replica: usize,
+        place: (u64, u64),
+        block: BlockId,
+        excused: impl Fn((u64, u64), BlockId) -> bool,
+    ) -> bool {
         let before = *self.committed.entry(place).or_insert(block);
         assert_eq!(
             before, block,
             "votes: r{replica} committed two blocks at (height, view) {place:?}"
         );
-        let prepared = self.prepared.get(&place).copied().unwrap_or(block);
-        assert!(
-            prepared == block || is_decided,
-            "votes: r{replica} prepared another block at {place:?}"
-        );
-    }
-
-    /// It says COMMIT; had it changed views before?
-    fn changed_after(
-        &self,
-        replica: usize,
-        place: (u64, u64),
-        block: BlockId,
-        excused: impl Fn((u64, u64), BlockId) -> bool,
-    ) {
         if let Some(change) = &self.change {
             assert!(
                 self.is_in_p(change, place) || excused(place, block),
@@ -159,6 +168,7 @@ impl Words {
                 change.view
             );
         }
+        self.prepared.get(&place).is_some_and(|prepared| *prepared != block)
     }
 
     fn changes(
