@@ -266,6 +266,31 @@ fn what_is_committed_is_said_again_in_the_next_view() {
     assert_eq!(replica.missing(), Some(second.id()));
 }
 
+/// One of the COMMITs that it counts may be a liar's, who says it to nobody else: without this
+/// replica's, somebody would have one too few. Nobody needs it in a view that is over.
+#[test]
+fn who_commits_before_it_is_prepared_says_commit_as_well() {
+    let mut replica = Solo::new();
+    replica.begin(VIEW);
+    let (first, other) = (block(VIEW, &replica.genesis, 1), block(VIEW, &replica.genesis, 2));
+    replica.order(&first);
+    assert_eq!(replica.said_of(&first), [Phase::Prepare]);
+    replica.learn(&first);
+    assert_eq!(replica.said_of(&first), [Phase::Prepare, Phase::Commit]);
+
+    let mut fooled = Solo::new();
+    fooled.begin(VIEW);
+    fooled.order(&first);
+    fooled.learn(&other);
+    assert_eq!(fooled.said_of(&first), [Phase::Prepare]);
+    assert_eq!(fooled.said_of(&other), [Phase::Commit], "it is committed, and one may lack it");
+
+    let mut late = Solo::new();
+    late.begin(View(VIEW.0 + 4));
+    late.learn(&first);
+    assert_eq!(late.said_of(&first), []);
+}
+
 /// The view changes of a replica that prepared a block in view 1, and of two that prepared nothing.
 fn changes_of_one(prepared: &BlockOf<Types>, view: View) -> Vec<SignedChange> {
     let change = |from| {
