@@ -12,8 +12,9 @@
 //! ago (of equals the one with the lowest number) expires if it has been idle for
 //! [`Limits::min_idle_blocks`]; else the newcomer is [turned away](Rejection::TooManySessions).
 //! An idle cluster decides no blocks, and a table full of the dead would stay full: so a block that
-//! turns a newcomer away counts for [an eighth](Limits::waited_blocks) of that time.
-//! Only opening, executing a command and letting a frame wait are activity. A retry is none:
+//! turns newcomers away counts for [an eighth](Limits::waited_blocks) of that time, for the one
+//! session that gives way next. A flood of newcomers cannot drive out all that are idle for a
+//! moment: each of them takes eight blocks. Only opening, executing a command and letting a frame wait are activity. A retry is none:
 //! anybody who saw a frame can replay it, and could keep a dead session alive.
 //!
 //! *Commands.* Numbers begin at 1 and execute without gaps.
@@ -68,13 +69,13 @@ pub struct Sessions {
     limits: Limits,
     /// The number that the next session gets.
     next: SessionId,
-    /// How many blocks turned a newcomer away.
+    /// How many blocks turned newcomers away since a session gave way for it.
     turned_away: u64,
     live: MerkleMap<Session>,
     /// Derived from `live`: the session of each key.
     by_key: BTreeMap<PublicKey, SessionId>,
     /// Derived from `live`: the sessions by their last activity.
-    by_activity: BTreeSet<(u64, SessionId)>,
+    by_activity: BTreeSet<(Height, SessionId)>,
 }
 
 /// What is to become of a decided block's frames. Made by [`Sessions::plan`]; the table is ahead
@@ -82,8 +83,7 @@ pub struct Sessions {
 #[derive(Debug)]
 #[must_use = "the table waits for the replies"]
 pub struct Plan {
-    /// The block's moment, by the table's clock.
-    now: u64,
+    height: Height,
     turns_away: bool,
     steps: Vec<Step>,
     commands: usize,
@@ -227,9 +227,8 @@ impl Sessions {
     /// commands execute.
     pub fn plan(&mut self, height: Height, frames: &[SharedFrame]) -> Plan {
         let steps = Vec::with_capacity(frames.len());
-        let waited = self.turned_away.saturating_mul(self.limits.waited_blocks());
-        let (now, ended) = (height.0.saturating_add(waited), BTreeMap::new());
-        let mut plan = Plan { now, turns_away: false, steps, commands: 0, ended };
+        let (turns_away, ended) = (false, BTreeMap::new());
+        let mut plan = Plan { height, turns_away, steps, commands: 0, ended };
         for frame in frames {
             if frame.is_open() {
                 self.open(frame, &mut plan);
@@ -237,7 +236,6 @@ impl Sessions {
                 self.take_in(frame, &mut plan);
             }
         }
-        // From the next block on: within one, no session that it used may expire.
         self.turned_away += u64::from(plan.turns_away);
         plan
     }
@@ -246,7 +244,7 @@ impl Sessions {
         let outcome = match self.standing_of_open(frame) {
             Standing::Settled(outcome) => outcome,
             Standing::Waiting | Standing::New => match self.make_room(&frame.key(), plan) {
-                Ok(()) => self.insert(frame, plan.now),
+                Ok(()) => self.insert(frame, plan.height),
                 Err(reason) => {
                     plan.turns_away = true;
                     rejected(frame, reason)
@@ -261,13 +259,25 @@ impl Sessions {
         if let Some(superseded) = self.by_key.get(key) {
             self.end(*superseded, plan);
         } else if self.live.len() >= self.limits.max_sessions as usize {
-            let idlest = self.by_activity.first().filter(|(active, _)| {
-                plan.now.saturating_sub(*active) >= self.limits.min_idle_blocks
-            });
-            let (_, expired) = *idlest.ok_or(Rejection::TooManySessions)?;
+            let expired = self.idlest(plan.height).ok_or(Rejection::TooManySessions)?;
             self.end(expired, plan);
         }
         Ok(())
+    }
+
+    /// The session that may give way in the block at `height`. None that the block used may.
+    fn idlest(&mut self, height: Height) -> Option<SessionId> {
+        let (active, id) = *self.by_activity.first()?;
+        let idle = height.0.saturating_sub(active.0);
+        if idle >= self.limits.min_idle_blocks {
+            return Some(id);
+        }
+        let waited = self.turned_away.saturating_mul(self.limits.waited_blocks());
+        if idle == 0 || idle.saturating_add(waited) < self.limits.min_idle_blocks {
+            return None;
+        }
+        self.turned_away = 0;
+        Some(id)
     }
 
     fn end(&mut self, id: SessionId, plan: &mut Plan) {
@@ -281,13 +291,13 @@ impl Sessions {
         plan.ended.insert(id, session);
     }
 
-    fn insert(&mut self, frame: &Frame, now: u64) -> Outcome {
+    fn insert(&mut self, frame: &Frame, height: Height) -> Outcome {
         let (id, incarnation) = (self.next, frame.first().0);
         self.next = id.next();
-        let session = Session::new(id, frame.key(), incarnation, now);
+        let session = Session::new(id, frame.key(), incarnation, height);
         self.live.insert(Session::place(id), session);
         self.by_key.insert(frame.key(), id);
-        self.by_activity.insert((now, id));
+        self.by_activity.insert((height, id));
         Outcome::Opened { incarnation, session: id }
     }
 
@@ -313,10 +323,10 @@ impl Sessions {
                 None => return plan.reject(frame, Rejection::BeyondWindow),
             }
         }
-        if session.active != plan.now {
+        if session.active != plan.height {
             self.by_activity.remove(&(session.active, session.id));
-            self.by_activity.insert((plan.now, session.id));
-            session.active = plan.now;
+            self.by_activity.insert((plan.height, session.id));
+            session.active = plan.height;
         }
     }
 

@@ -44,6 +44,8 @@ pub struct CatchUp<T: Types, S> {
     want: Option<Want>,
     /// Those who were asked in vain and gave nothing new since, the last one last.
     in_vain: Vec<ReplicaId>,
+    /// Those whose snapshot came to nothing.
+    let_down: Vec<ReplicaId>,
     transfer: Option<Transfer<T, S>>,
     /// A snapshot of more bytes is not taken over.
     max_snapshot_bytes: u64,
@@ -136,7 +138,13 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// Nothing is wanted yet.
     #[must_use]
     pub fn new(max_snapshot_bytes: u64) -> Self {
-        Self { want: None, in_vain: Vec::new(), transfer: None, max_snapshot_bytes }
+        Self {
+            want: None,
+            in_vain: Vec::new(),
+            let_down: Vec::new(),
+            transfer: None,
+            max_snapshot_bytes,
+        }
     }
 
     /// Says which block is wanted by now, if any is. A later one replaces an earlier one; what was
@@ -144,6 +152,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     /// not known, all replicas are.
     pub fn want(&mut self, missing: Option<&Missing>, me: ReplicaId, committee: &Committee) {
         let Some(missing) = missing else {
+            self.let_down.clear();
             return (self.want, self.transfer) = (None, None);
         };
         let mut holders = missing.holders.clone();
@@ -214,11 +223,22 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         self.want.as_ref().is_some_and(|want| want.deadline.is_some() && is_one(want))
     }
 
-    /// Whether an offer of `peer` may be taken up. Not while another is being: who has one to offer
-    /// again and again could keep this replica from ever having a whole state.
+    /// Whether an offer of `peer` may be taken up. Not while another is being; and of who offered one
+    /// that came to nothing, only when it is its turn: else who has one to offer again and again
+    /// could be quicker than all others each time, and keep this replica from ever having a state.
     #[must_use]
     pub fn takes_offers(&self, peer: ReplicaId) -> bool {
-        self.transfer.is_none() && self.awaits(peer)
+        let is_its_turn = self.want.as_ref().is_some_and(|want| want.turn == Some(peer));
+        let may = is_its_turn || !self.let_down.contains(&peer);
+        self.transfer.is_none() && self.awaits(peer) && may
+    }
+
+    /// The transfer from a peer comes to nothing.
+    fn give_up_transfer(&mut self, peer: ReplicaId) {
+        self.transfer = None;
+        if !self.let_down.contains(&peer) {
+            self.let_down.push(peer);
+        }
     }
 
     /// An answer came that led up to a height: the same peer is asked for more. Or it had nothing
@@ -265,7 +285,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
                 let (height, chunk) = (transfer.offer.block.height(), transfer.chunks);
                 return Some((peer, PeerMessage::FetchChunk { height, chunk }));
             }
-            self.transfer = None;
+            self.give_up_transfer(peer);
             self.answered(peer, None);
         }
         let want = self.want.as_mut()?;
@@ -358,7 +378,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             transfer.restoring.take(bytes)
         };
         if let Err(error) = taken {
-            self.transfer = None;
+            self.give_up_transfer(peer);
             return Chunked::Unfit(error);
         }
         transfer.chunks += 1;
@@ -370,6 +390,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         if !last {
             return Chunked::More;
         }
+        self.let_down.retain(|other| *other != peer);
         match self.transfer.take() {
             Some(done) => Chunked::Complete(done.offer, done.restoring),
             None => Chunked::Unasked,

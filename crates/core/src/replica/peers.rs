@@ -79,7 +79,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             PeerMessage::Chunk { height, chunk, last, bytes } => {
                 self.on_chunk(now, from, (height, chunk, last), bytes, fx);
             }
-            PeerMessage::AskTestimony { nonce } => self.testify(from, nonce, fx),
+            PeerMessage::AskTestimony { nonce } => self.testify(now, from, nonce, fx),
             PeerMessage::Testimony { .. }
             | PeerMessage::AskHandover(_)
             | PeerMessage::Handover(_) => {}

@@ -63,19 +63,25 @@ impl<Y> Rejoin<Y> {
 /// A testimony, to whom it goes, and the nonce that it repeats.
 pub(super) type Testimony<Y> = (ReplicaId, Digest, Y);
 
+/// A peer gets one testimony in this time: each costs a signature on the deciding thread. Who lost
+/// its data asks again later than that.
+const TESTIFY_EVERY: Duration = Duration::from_millis(100);
+
 /// Lost memories: this replica's own, and those of others, who ask it for testimonies.
 #[derive(Clone, Debug)]
 pub(super) struct Amnesia<Y> {
     /// The testimonies that it waits for. `None`: it has its memory.
     own: Option<Rejoin<Y>>,
-    /// Its testimonies that are being signed.
-    to_sign: BTreeMap<Statement, Testimony<Y>>,
+    /// Its testimonies that are being signed, by who asked: nobody's asking takes another's place.
+    to_sign: BTreeMap<ReplicaId, (Statement, Testimony<Y>)>,
+    /// When each peer that asked was last given one.
+    given: BTreeMap<ReplicaId, Time>,
 }
 
 impl<Y> Amnesia<Y> {
     /// Nobody has lost its memory.
     pub fn none() -> Self {
-        Self { own: None, to_sign: BTreeMap::new() }
+        Self { own: None, to_sign: BTreeMap::new(), given: BTreeMap::new() }
     }
 
     /// Whether this replica is without memory.
@@ -116,16 +122,24 @@ impl<Y> Amnesia<Y> {
         self.own = None;
     }
 
-    /// A testimony is being signed, one of at most `most`.
-    pub fn sign(&mut self, statement: Statement, testimony: Testimony<Y>, most: usize) {
-        self.to_sign.insert(statement, testimony);
-        while self.to_sign.len() > most {
-            self.to_sign.pop_first();
+    /// Whether a peer that asks is given a testimony now.
+    pub fn may_testify(&mut self, now: Time, to: ReplicaId) -> bool {
+        let may = self.given.get(&to).is_none_or(|last| now >= last.after(TESTIFY_EVERY));
+        if may {
+            self.given.insert(to, now);
         }
+        may
+    }
+
+    /// A testimony is being signed. It takes the place of one that the same peer asked for before.
+    pub fn sign(&mut self, statement: Statement, testimony: Testimony<Y>) {
+        self.to_sign.insert(testimony.0, (statement, testimony));
     }
 
     /// The testimony whose statement was signed, if it is that of one.
     pub fn signed(&mut self, statement: &Statement) -> Option<Testimony<Y>> {
-        self.to_sign.remove(statement)
+        let mut all = self.to_sign.iter();
+        let to = *all.find(|(_, (signed, _))| signed == statement)?.0;
+        self.to_sign.remove(&to).map(|(_, testimony)| testimony)
     }
 }

@@ -29,13 +29,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Tells a replica that lost its data which views to keep away from.
-    pub(super) fn testify(&mut self, to: ReplicaId, nonce: Digest, fx: &mut Fx<P::Types>) {
+    pub(super) fn testify(
+        &mut self,
+        now: Time,
+        to: ReplicaId,
+        nonce: Digest,
+        fx: &mut Fx<P::Types>,
+    ) {
+        if !self.amnesia.may_testify(now, to) {
+            return;
+        }
         let testimony = self.protocol.testimony();
         let content = Self::testimony_content(&nonce, to);
         let statement = self.protocol.testimony_statement(&testimony, &content);
-        // A few askers at a time: for more, unanswered ones give way.
-        let most = self.membership.latest().size();
-        self.amnesia.sign(statement, (to, nonce, testimony), most);
+        self.amnesia.sign(statement, (to, nonce, testimony));
         fx.output(Action::Sign(statement));
     }
 

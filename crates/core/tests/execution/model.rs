@@ -14,7 +14,7 @@ pub struct Model {
     limits: Limits,
     sessions: BTreeMap<u64, Session>,
     opened: u64,
-    /// How many blocks turned a newcomer away.
+    /// How many blocks turned newcomers away since a session gave way for it.
     turned_away: u64,
     pub journal: Vec<Vec<u8>>,
 }
@@ -38,7 +38,6 @@ impl Model {
 
     pub fn execute(&mut self, height: u64, frames: &[SharedFrame]) -> Told {
         let mut told = Vec::new();
-        let height = height + self.turned_away * (self.limits.min_idle_blocks / 8).max(1);
         for frame in frames {
             if frame.is_open() {
                 self.open(height, frame, &mut told);
@@ -67,7 +66,12 @@ impl Model {
             None if self.sessions.len() == self.limits.max_sessions as usize => {
                 let idlest = self.sessions.iter().min_by_key(|(id, s)| (s.active, **id));
                 let (id, active) = idlest.map(|(id, s)| (*id, s.active)).expect("a full table");
-                if height - active >= self.limits.min_idle_blocks {
+                let idle = height - active;
+                let waited = self.turned_away * (self.limits.min_idle_blocks / 8).max(1);
+                if idle >= self.limits.min_idle_blocks {
+                    self.end(id, told);
+                } else if idle > 0 && idle + waited >= self.limits.min_idle_blocks {
+                    self.turned_away = 0;
                     self.end(id, told);
                 } else {
                     verdict = Err(Rejection::TooManySessions);

@@ -79,9 +79,25 @@ fn who_knocks_long_enough_takes_the_place_of_the_idle_and_not_of_the_active() {
     }
     let told = outcomes(&mut state, &[open(3, 9), frame(2, 2, 9, &["busy"]), open(4, 9)]);
     assert_eq!(told[0], opened(9, 3));
-    assert_eq!(told[2], full(9), "the others were active in the last block");
+    assert_eq!(told[2], full(9), "each newcomer waits in its turn");
     assert_eq!(state.sessions().next_number(SessionId(1)), None);
     assert_eq!(state.sessions().next_number(SessionId(2)), Some(Sequence(10)));
+}
+
+/// Who makes eight blocks turn newcomers away drives out one session, and not all that are idle.
+#[test]
+fn a_flood_of_newcomers_drives_out_one_session_in_eight_blocks() {
+    let limits = Limits { max_sessions: 20, min_idle_blocks: 1_000, ..Limits::default() };
+    let mut state = state(limits);
+    let honest: Vec<_> = (1..=20).map(|key| open(key, 1)).collect();
+    outcomes(&mut state, &honest);
+    for times in 1..=8 {
+        outcomes(&mut state, &[open(99, times)]);
+    }
+    let flood: Vec<_> = (100..140).map(|key| open(key, 1)).collect();
+    let told = outcomes(&mut state, &flood);
+    let opened = told.iter().filter(|outcome| matches!(outcome, Outcome::Opened { .. })).count();
+    assert_eq!(opened, 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use quorate_core::base::membership::{Committee, ReplicaKey};
 use quorate_core::client::message::Rejection;
 use quorate_core::ledger::execution::{
     Execution, ExecutionError, Header, Restoring, SnapshotError, StateSummary,
@@ -15,6 +16,7 @@ use quorate_core::ledger::state_machine::{
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::protocol::Missing;
 use quorate_core::protocols::protocol::Shown;
 use quorate_core::replica::catch_up::{CatchUp, Chunked};
 use quorate_core::replica::message::{Offer, PeerMessage};
@@ -256,25 +258,55 @@ proptest! {
     }
 }
 
+fn offer() -> Box<Offer<Types>> {
+    let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
+    let evidence = Qc::genesis(block.id());
+    let shown = Shown { block: Arc::clone(&block), evidence };
+    Box::new(Offer { epoch: Epoch(0), block, recent: Vec::new(), shown })
+}
+
+/// A liar offers a snapshot, gives no chunk of it, and offers it again, quicker than anybody else
+/// answers. Its second offer waits for its turn, and the others have theirs before.
+#[test]
+fn who_gives_nothing_of_what_it_offers_waits_for_its_turn() {
+    let (liar, holder) = (ReplicaId(1), ReplicaId(2));
+    let keys = (0..4).map(|id| ReplicaKey::from([id; 32])).collect();
+    let committee = Committee::new(Digest([7; 32]), Epoch(0), keys).unwrap();
+    let missing = Missing { block: Digest([1; 32]), holders: vec![liar, holder] };
+    let mut catch_up = CatchUp::<Types, Journal>::new(1 << 30);
+    let mut now = Time(0);
+    let mut next = |catch_up: &mut CatchUp<Types, Journal>| loop {
+        now = catch_up.deadline().unwrap().max(now);
+        catch_up.want(Some(&missing), ReplicaId(0), &committee);
+        if let Some((to, PeerMessage::FetchChain { .. })) = catch_up.due(now, Height(0)) {
+            return (now, to);
+        }
+    };
+    catch_up.want(Some(&missing), ReplicaId(0), &committee);
+    let (now, asked) = next(&mut catch_up);
+    assert_eq!(asked, liar);
+    assert!(catch_up.takes_offers(liar));
+    let restoring = Restoring::new(Journal::default(), Limits::default(), large().state_root());
+    let _: PeerMessage<Types> = catch_up.accept(now, liar, offer(), restoring);
+    assert_eq!(next(&mut catch_up).1, holder, "the chunk was asked for often enough");
+    assert!(!catch_up.takes_offers(liar));
+    assert!(catch_up.takes_offers(holder));
+    assert_eq!(next(&mut catch_up).1, liar, "the other did not answer");
+    assert!(catch_up.takes_offers(liar));
+}
+
 /// Chunks that nobody asked for, at the moment at which they would hurt: while a snapshot is taken
 /// over from another, of other snapshots, ahead of their turn, and behind the end.
 #[test]
 fn chunks_nobody_asked_for_are_passed_over() {
     let chunks = chunks_of(&large().snapshot());
-    let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
-    let offer = Offer {
-        epoch: Epoch(0),
-        block: Arc::clone(&block),
-        recent: Vec::new(),
-        shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },
-    };
     let (now, peer, liar) = (Time(0), ReplicaId(1), ReplicaId(2));
     let mut catch_up = CatchUp::new(1 << 30);
     let junk = || Bytes::from_static(b"junk");
     let before = catch_up.chunk(now, peer, (Height(0), 0, true), junk());
     assert!(matches!(before, Chunked::Unasked), "nothing was asked for");
     let restoring = Restoring::new(Journal::default(), Limits::default(), large().state_root());
-    let _: PeerMessage<Types> = catch_up.accept(now, peer, Box::new(offer), restoring);
+    let _: PeerMessage<Types> = catch_up.accept(now, peer, offer(), restoring);
     let last = chunks.len() as u32 - 1;
     for (at, chunk) in chunks.into_iter().enumerate() {
         let at = at as u32;
@@ -307,19 +339,12 @@ fn chunks_nobody_asked_for_are_passed_over() {
 fn a_snapshot_without_end_is_given_up_at_the_limit() {
     let chunks = chunks_of(&large().snapshot());
     let root = large().state_root();
-    let block = Arc::new(Block::genesis(Digest::default(), Epoch(0)));
-    let offer = Offer {
-        epoch: Epoch(0),
-        block: Arc::clone(&block),
-        recent: Vec::new(),
-        shown: Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) },
-    };
     let honest: usize = chunks.iter().map(Bytes::len).sum();
     let limit_bytes = honest + 10 * MAX_CHUNK_BYTES;
     let (now, peer) = (Time(0), ReplicaId(1));
     let mut catch_up = CatchUp::new(limit_bytes as u64);
     let restoring = Restoring::new(Journal::default(), Limits::default(), root);
-    let _: PeerMessage<Types> = catch_up.accept(now, peer, Box::new(offer), restoring);
+    let _: PeerMessage<Types> = catch_up.accept(now, peer, offer(), restoring);
     let endless = std::iter::repeat(Bytes::from(vec![7; MAX_CHUNK_BYTES]));
     let mut taken = 0;
     for (at, chunk) in chunks.into_iter().chain(endless).enumerate() {

@@ -26,7 +26,7 @@ pub struct Limits {
 /// What a kept answer counts beside its replies: its place in the list and its allocation.
 pub const ANSWER_OVERHEAD_BYTES: usize = 128;
 
-/// After so many blocks that turned newcomers away, who was idle meanwhile gives way.
+/// After so many blocks that turned newcomers away, one session that was idle meanwhile gives way.
 const TURNED_AWAY: u64 = 8;
 
 /// A limit under which the table could not do its work.
@@ -72,7 +72,7 @@ impl Limits {
         }
     }
 
-    /// For how many blocks of idleness a block counts that turns a newcomer away: so that a client
+    /// For how many blocks of idleness a block counts that turns newcomers away: so that a client
     /// which asks again twice a second comes in within seconds. Who is active meanwhile keeps its
     /// session, for of all sessions the one that was active longest ago gives way.
     #[must_use]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::answers::Answers;
 use super::limits::Limits;
 use crate::base::crypto::PublicKey;
-use crate::base::types::{Digest, Sequence, SessionId};
+use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 
@@ -21,15 +21,14 @@ pub(super) struct Session {
     pub(super) incarnation: u64,
     /// The number of the next command to execute.
     pub(super) next: Sequence,
-    /// The last block that opened it, executed one of its commands, or let a frame wait, by the
-    /// table's clock.
-    pub(super) active: u64,
+    /// The last block that opened it, executed one of its commands, or let a frame wait.
+    pub(super) active: Height,
     pub(super) answers: Answers,
     pub(super) waiting: Window,
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId, key: PublicKey, incarnation: u64, active: u64) -> Self {
+    pub(super) fn new(id: SessionId, key: PublicKey, incarnation: u64, active: Height) -> Self {
         let (answers, waiting) = (Answers::default(), Window::default());
         Self { id, key, incarnation, next: Sequence(1), active, answers, waiting }
     }

@@ -12,7 +12,7 @@ use super::limits::Limits;
 use super::session::{Session, unsigned_bytes, without_signature};
 use super::{LimitsError, Sessions};
 use crate::base::crypto::PublicKey;
-use crate::base::types::{Digest, Sequence, SessionId};
+use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::{Encode, put_bytes};
 use crate::ledger::frame::{MAX_BODY_BYTES, MAX_COMMANDS, OVERHEAD_BYTES};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, Snapshot};
@@ -213,7 +213,7 @@ impl Input<'_> {
         let (id, key) = (SessionId(self.u64()?), PublicKey(self.array()?));
         let incarnation = self.u64()?;
         let next = Sequence(self.u64()?);
-        let mut session = Session::new(id, key, incarnation, self.u64()?);
+        let mut session = Session::new(id, key, incarnation, Height(self.u64()?));
         session.next = next;
         session.answers = self.answers(next, limits)?;
         for _ in 0..self.u32()? {
