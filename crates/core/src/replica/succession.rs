@@ -39,6 +39,8 @@ use super::catch_up::CatchUp;
 use super::message::PeerMessage;
 use super::{Action, Fx, Halt, Record, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
+#[cfg(quorate_mutants)]
+use crate::base::types::Digest;
 use crate::base::types::{Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::state_machine::StateMachine;
@@ -60,8 +62,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Goes over to the next epoch, if this one is sealed and its committee has attested that.
     pub(super) fn hand_over(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        mutant!("epoch-before-commit", self.seal_when_certified(fx), ());
-        let Some((height, root)) = self.epochs.sealed else { return };
+        let sealed =
+            mutant!("epoch-before-commit", self.sealed_when_certified(fx), self.epochs.sealed);
+        let Some((height, root)) = sealed else { return };
         let Some(next) = self.execution.members().sealed().cloned() else { return };
         let shown = mutant!(
             "epoch-before-certificate",
@@ -78,6 +81,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// A change counts as soon as its block is certified: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    fn sealed_when_certified(&mut self, fx: &mut Fx<P::Types>) -> Option<(Height, Digest)> {
+        self.seal_when_certified(fx);
+        self.epochs.sealed
+    }
+
     #[cfg(quorate_mutants)]
     fn seal_when_certified(&mut self, fx: &mut Fx<P::Types>) {
         let Some(Shown { block, .. }) = self.protocol.newest_certified() else { return };
