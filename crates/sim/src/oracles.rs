@@ -255,8 +255,8 @@ impl Oracles {
         );
     }
 
-    /// A correct replica of HotStuff knows by this that the committee `old` has ended its epoch. The
-    /// weight behind it is counted here, of those that voted, and not by the membership.
+    /// A correct replica of HotStuff knows by this that the committee `old` has ended its epoch.
+    /// The weight behind it is that of the members that voted, counted without the membership.
     ///
     /// # Panics
     /// If the certificate attests another state, or fewer than a quorum voted.

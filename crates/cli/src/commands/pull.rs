@@ -97,8 +97,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// What proves the last blocks: the blocks that follow, and the newest evidence; and how the members
-/// changed.
+/// What proves the last blocks: the blocks that follow, and the newest evidence; and how the
+/// members changed.
 fn json_of_proof(proof: &Proof) -> Value {
     let all = |list: &[Bytes]| list.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>();
     let mut value = json!({

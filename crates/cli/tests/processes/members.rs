@@ -226,7 +226,7 @@ fn a_newcomer_takes_a_members_place_and_weights_change() {
     pulled_through_epochs(&cluster, &written);
 }
 
-/// The blocks of all epochs are printed, and the file proves itself to who has `cluster.toml` alone.
+/// The blocks of all epochs are printed, and the file proves itself to anybody with `cluster.toml`.
 fn pulled_through_epochs(cluster: &Cluster, written: &[u64]) {
     let run = |arguments: &[&str]| {
         let home = cluster.folder().join("client");

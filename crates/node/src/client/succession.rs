@@ -156,8 +156,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Asks whoever answers clients at an address how the newest epoch that is known here ended, and
-    /// so on, until it knows no later one. Who it is does not matter, for nobody can forge an
+    /// Asks whoever answers clients at an address how the newest epoch that is known here ended,
+    /// and so on, until it knows no later one. Who it is does not matter: nobody can forge an
     /// answer.
     ///
     /// # Errors
