@@ -47,12 +47,16 @@ pub fn session(cluster: &Cluster, send_to: SendTo) -> SessionConfig {
 }
 
 /// A client of the cluster.
-pub fn client_config(cluster: &Cluster, send_to: SendTo) -> ClientConfig {
+pub fn client_config(
+    cluster: &Cluster,
+    send_to: SendTo,
+    authenticity: Authenticity,
+) -> ClientConfig {
     ClientConfig {
         replicas: addresses(cluster),
         session: session(cluster, send_to),
         give_up_after: None,
-        authenticity: Authenticity::of(cluster),
+        authenticity,
         incarnation: None,
     }
 }

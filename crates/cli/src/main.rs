@@ -5,6 +5,7 @@
 compile_error!("known bugs are for tests: build the program without `--cfg quorate_mutants`");
 
 mod arguments;
+mod client_home;
 mod cluster;
 mod commands;
 mod failure;

@@ -62,7 +62,7 @@ pub fn is_planted(name: &str) -> bool {
 mod list;
 
 #[cfg(quorate_mutants)]
-pub use list::{ALL, Mutant};
+pub use list::{ALL, EPOCHS, Mutant};
 
 #[cfg(quorate_mutants)]
 use std::sync::OnceLock;

@@ -483,9 +483,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 fx.output(Action::Combine { ask, form, shares });
             }
             Output::Commit(decisions) => {
-                if self.epochs.sealed().is_some() {
+                if mutant!("sealed-epoch-goes-on", false, self.epochs.sealed().is_some()) {
                     return self.epochs.are_void(&decisions);
                 }
+                let decisions =
+                    mutant!("epoch-before-commit", self.not_executed(decisions), decisions);
                 let blocks: Vec<_> =
                     decisions.iter().filter_map(Decision::block).cloned().collect();
                 self.to_execute.extend(decisions);

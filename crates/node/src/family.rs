@@ -312,11 +312,15 @@ pub fn proofs_of(cluster: &Cluster, committee: Committee) -> Result<Arc<dyn Proo
     found.ok_or(Lacking::Capability { protocol, wanted })
 }
 
-/// What follows the blocks that a cluster decides, from height `from` on.
+/// What follows the blocks that the committee of an epoch decides, from height `from` on.
 ///
 /// # Errors
 /// [`Lacking`] if the blocks of the cluster's protocol prove nothing.
-pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lacking> {
+pub fn follow(
+    cluster: &Cluster,
+    committee: Committee,
+    from: Height,
+) -> Result<Box<dyn Follow>, Lacking> {
     struct Pull(Committee, Height);
     impl Job for Pull {
         type Output = Option<Box<dyn Follow>>;
@@ -326,7 +330,7 @@ pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lackin
         }
     }
     let (protocol, wanted) = (cluster.protocol.name(), Capability::Pull);
-    let found = Family::agreed(cluster).run(Pull(cluster.committee()?, from));
+    let found = Family::agreed(cluster).run(Pull(committee, from));
     found.ok_or(Lacking::Capability { protocol, wanted })
 }
 

@@ -19,10 +19,10 @@ use crate::accelerator::Device;
 use crate::client::succession::Following;
 use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
-    public_half,
 };
 use crate::family::{self, Family};
 use crate::http::{self, Facts};
+use crate::replica::keyring::Keyring;
 use crate::replica::{Running, Setup, StartError, data};
 use crate::scout;
 
@@ -160,9 +160,9 @@ pub struct Remedies {
 #[must_use]
 pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedies) -> Setup {
     let Loaded { cluster, node, .. } = loaded;
-    let consensus_key = public_half(&keys.consensus);
+    let keyring = Arc::new(Keyring::new(&node.keys.consensus, keys.consensus));
     let (mut scheme, mut signer): (_, Arc<dyn Signer>) =
-        (family::scheme(cluster), Arc::new(keys.consensus));
+        (family::scheme(cluster), Arc::clone(&keyring) as Arc<dyn Signer>);
     let mut inline_checks = family::inline_checks(cluster);
     if node.laboratory.accelerator.is_device() {
         let device = Device::new(node.laboratory.accelerator);
@@ -178,7 +178,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         scheme,
         signs_outcomes: family::signs_outcomes(cluster),
         inline_checks,
-        consensus_key,
+        consensus_key: loaded.member.consensus_key.clone(),
+        keyring,
         signer,
         transport_key: keys.transport,
         members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),

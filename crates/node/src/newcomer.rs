@@ -1,5 +1,6 @@
 //! The home of a replica that joins a cluster which exists: keys, configuration, an empty data
-//! folder, and what an administrator needs to know of it.
+//! folder, and what an administrator needs to know of it. And the next key of a replica that is a
+//! member.
 
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -11,8 +12,10 @@ use quorate_crypto::{ConsensusKey, SecretKey, key_file};
 
 use crate::begin::begin_in;
 use crate::config::{
-    Cluster, Finding, Home, HostPort, Member, MemberFile, Place, node_file_text, public_half,
+    Cluster, Finding, Home, HostPort, Loaded, Member, MemberFile, Place, node_file_text,
+    public_half,
 };
+use crate::replica::keyring::beside;
 
 /// Who joins.
 #[derive(Clone, Debug)]
@@ -71,6 +74,36 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
     let data = root.join("data");
     begin_in(home, &data, cluster, &consensus).map_err(|error| failed(&error, &data))?;
     Ok(member)
+}
+
+/// Makes the next consensus key of a replica, beside the one in use, and what an administrator
+/// needs to know of it ([`Home::next_file`]). Returns that, too. The replica goes over to the key
+/// with the change that names it.
+///
+/// # Errors
+/// A [`Finding`], with the place and the remedy: members are fixed, or a next key is there already.
+pub fn next_key(loaded: &Loaded) -> Result<MemberFile, Finding> {
+    let Loaded { home, cluster, node, member, .. } = loaded;
+    if !cluster.is_governed() {
+        let what = "the members of this cluster are fixed, and so are their keys".to_owned();
+        let remedy = "make a cluster with administrators: `quorate testnet init --administrators`";
+        let place = Place::File(home.cluster_file());
+        return Err(Finding { what, place, remedy: remedy.to_owned() });
+    }
+    let file = beside(&node.keys.consensus, "next");
+    let refused = |what: String| {
+        let remedy =
+            "if no change names that key, remove the file; else have the change made first";
+        Finding { what, place: Place::File(file.clone()), remedy: remedy.to_owned() }
+    };
+    let key = ConsensusKey::generate(cluster.signatures);
+    let key = key.map_err(|error| refused(error.to_string()))?;
+    key_file::write_consensus(&file, &key).map_err(|error| refused(error.to_string()))?;
+    let member = Member { consensus_key: public_half(&key), ..member.clone() };
+    let next = MemberFile { chain: cluster.chain_digest(), member };
+    let path = home.next_file();
+    std::fs::write(&path, next.to_toml()).map_err(|error| failed(&error, &path))?;
+    Ok(next)
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Finding> {

@@ -23,6 +23,7 @@ pub mod epochs;
 mod events;
 mod giving_way;
 mod inbox;
+pub mod keyring;
 mod lines;
 mod links;
 mod members;
@@ -66,6 +67,7 @@ use data::{DataError, Owner};
 use decide::End;
 use epochs::Epochs;
 use inbox::{Answer, Outside};
+use keyring::Keyring;
 use metrics::Metrics;
 use profile::Stage;
 use start::Start;
@@ -91,9 +93,11 @@ pub struct Setup {
     /// Most signatures that the deciding thread checks itself when nothing else waits for it:
     /// none, for schemes that take longer than handing them over does.
     pub inline_checks: usize,
-    /// Its consensus key, the public half.
+    /// Its first consensus key, the public half: its data folder was made for this one.
     pub consensus_key: ReplicaKey,
-    /// The secret half.
+    /// Its consensus keys.
+    pub keyring: Arc<Keyring>,
+    /// What signs by the key in use.
     pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,

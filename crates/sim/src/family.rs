@@ -91,6 +91,11 @@ pub trait Family: Sized + 'static {
         let _ = (oracles, replica, core);
     }
 
+    /// A correct replica has begun an epoch.
+    fn epoch_began(cluster: &Cluster<Self>, slot: usize, epoch: Epoch) {
+        let _ = (cluster, slot, epoch);
+    }
+
     /// A turn is over that began when the trace had so many lines.
     fn turned(cluster: &mut Cluster<Self>, slot: usize, line: usize) {
         let _ = (cluster, slot, line);

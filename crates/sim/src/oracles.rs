@@ -12,12 +12,13 @@ use quorate_core::protocols::hotstuff::Message;
 use quorate_core::protocols::hotstuff::block::SharedBlock;
 use quorate_core::protocols::hotstuff::certificate::Vote;
 use quorate_core::protocols::pbft::words::NewView;
-use quorate_core::protocols::{pbft, two_delay};
-use quorate_core::{Digest, Epoch, Height, Time};
+use quorate_core::protocols::protocol::Handover;
+use quorate_core::protocols::{hotstuff, pbft, two_delay};
+use quorate_core::{Committee, Digest, Epoch, Height, Time};
 
 use super::config::Config;
 use super::family::{Decided, Epochs, Said, SaidOfTwoDelays};
-use super::strict::Strict;
+use super::strict::{Strict, quorum_of};
 
 /// A view and its epoch in one number, which grows from epoch to epoch.
 fn in_epoch(epoch: u64, view: u64) -> u64 {
@@ -40,6 +41,8 @@ pub struct Oracles {
     chain: BTreeMap<u64, BlockId>,
     /// The heights of the geneses of epochs.
     openings: BTreeSet<u64>,
+    /// The members of epochs: their digest.
+    committees: BTreeMap<Epoch, Digest>,
     /// The views of its blocks.
     views: BTreeSet<u64>,
     /// By replica: the highest block it committed.
@@ -236,9 +239,60 @@ impl Oracles {
         }
     }
 
-    /// A correct replica begins an epoch, whose genesis has this height.
-    pub fn begins_epoch(&mut self, height: Height) {
+    /// A replica begins an epoch, whose genesis has this height.
+    pub fn opens(&mut self, height: Height) {
         self.openings.insert(height.0);
+    }
+
+    /// A correct replica begins the epoch of this committee.
+    ///
+    /// # Panics
+    /// If another one began it with another committee.
+    pub fn begins_epoch(&mut self, replica: usize, committee: &Committee) {
+        let epoch = committee.epoch();
+        let before = *self.committees.entry(epoch).or_insert(committee.digest());
+        assert_eq!(
+            before,
+            committee.digest(),
+            "agreement: r{replica} begins epoch {epoch} with other members"
+        );
+    }
+
+    /// A correct replica of HotStuff knows by this that the committee `old` has ended its epoch.
+    /// The weight behind it is that of the members that voted, counted without the membership.
+    ///
+    /// # Panics
+    /// If the certificate attests another state, or fewer than a quorum voted.
+    pub fn handed_over(
+        &self,
+        replica: usize,
+        old: &Committee,
+        handover: &Handover<hotstuff::Types>,
+        is_faulty: impl Fn(usize) -> bool,
+    ) {
+        let (ended, shown) = (handover.ended(), &handover.shown);
+        assert_eq!(
+            shown.block.state_root,
+            handover.state.root(),
+            "certificates: r{replica} leaves epoch {ended} by one of another state"
+        );
+        let ballot = shown.evidence.ballot();
+        let rank = (in_epoch(ended.0, ballot.view.0), ballot.phase);
+        let voted = |id: &usize| {
+            let votes = self.votes.get(id).and_then(|votes| votes.get(&rank));
+            is_faulty(*id) || votes == Some(&ballot.block.0)
+        };
+        let weights = old
+            .members()
+            .iter()
+            .map(|member| member.as_ref().map_or(0, |member| usize::from(member.weight)));
+        let weights: Vec<usize> = weights.collect();
+        let all: usize = weights.iter().sum();
+        let found: usize = (0..weights.len()).filter(voted).map(|id| weights[id]).sum();
+        assert!(
+            self.ignores_votes || found >= quorum_of(all),
+            "certificates: r{replica} leaves epoch {ended} by the votes of a weight of {found} of {all}"
+        );
     }
 
     /// A correct replica has computed a state.

@@ -75,7 +75,11 @@ impl<F: Family> Cluster<F> {
                 let epoch = committee.epoch();
                 self.note(slot, || format!("begins epoch {epoch}"));
                 *self.noted.entry("epoch-began").or_default() += 1;
-                self.oracles.begins_epoch(committee.opening().height);
+                self.oracles.opens(committee.opening().height);
+                if !self.slots[slot].faulty {
+                    self.oracles.begins_epoch(self.slots[slot].id, &committee);
+                    F::epoch_began(self, slot, epoch);
+                }
             }
             Action::Event(event) => self.happened(slot, event),
             Action::NotTaken { from, reason } => {

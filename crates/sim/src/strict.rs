@@ -26,6 +26,11 @@ const VERIFICATIONS_OF_A_PEER: usize = 64;
 /// Signatures remembered of each replica, and at most.
 const SIGNATURES: (usize, usize) = (64, 4096);
 
+/// Counted here, and not by the membership that it judges.
+pub(super) fn quorum_of(n: usize) -> usize {
+    n - (n - 1) / 3
+}
+
 /// What was signed by whom, and what follows for certificates; how much a replica may hold.
 #[derive(Debug)]
 pub struct Strict {
@@ -87,9 +92,8 @@ impl Strict {
         self.liars.insert(replica);
     }
 
-    /// Counted here, and not by the membership that it judges.
     fn quorum(&self) -> usize {
-        self.replicas - (self.replicas - 1) / 3
+        quorum_of(self.replicas)
     }
 
     /// A correct replica votes.

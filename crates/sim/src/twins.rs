@@ -13,12 +13,14 @@
 //! - [`mod@run`]: a run and what came of it; [`campaign`]: many of them, over all cores;
 //! - [`mod@shrink`]: a smaller scenario that fails as well;
 //! - [`pbft`]: the same for PBFT, sampled;
+//! - [`edges`]: the same over the edges of epochs, sampled;
 //! - [`report`]: what happened, in words and as a picture of the block tree;
 //! - `format` (with the feature `json`): files of scenarios.
 //!
 //! Numbers and measurements: `docs/twins.md`.
 
 pub mod campaign;
+pub mod edges;
 #[cfg(feature = "json")]
 pub mod format;
 pub mod pbft;

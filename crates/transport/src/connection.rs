@@ -38,6 +38,28 @@ pub async fn connect(
     chain: Digest,
     limits: Limits,
 ) -> Result<Connection, DialError> {
+    reach(address, Some(key), chain, limits).await
+}
+
+/// Connects to the replica at `address` that serves `chain`, whoever it is. What comes this way is
+/// anybody's word: ask for nothing but what proves itself.
+///
+/// # Errors
+/// [`DialError`] names the problem.
+pub async fn connect_to_anybody(
+    address: &str,
+    chain: Digest,
+    limits: Limits,
+) -> Result<Connection, DialError> {
+    reach(address, None, chain, limits).await
+}
+
+async fn reach(
+    address: &str,
+    key: Option<PublicKey>,
+    chain: Digest,
+    limits: Limits,
+) -> Result<Connection, DialError> {
     let way = Arc::new(client_config(None, key)?);
     let hello = Hello { chain, role: Role::Client };
     let established = Tcp::dial(&way, address, hello, limits).await.map_err(|error| {

@@ -62,7 +62,7 @@ use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
 
 pub use accept::LEAVING;
 pub use clients::{ClientListener, ConnectionId, Event, Gate};
-pub use connection::{Connection, connect};
+pub use connection::{Connection, connect, connect_to_anybody};
 pub use counters::Counters;
 pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
 pub use door::Door;

@@ -129,7 +129,7 @@ pub(super) fn server_config(
     allowed: Option<Allowed>,
 ) -> Result<ServerConfig, TlsError> {
     let provider = provider();
-    let pins = allowed.map(|keys| Arc::new(Pins::new(keys, &provider)));
+    let pins = allowed.map(|keys| Arc::new(Pins::new(Some(keys), &provider)));
     let builder =
         ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13])?;
     let builder = match pins {
@@ -144,13 +144,15 @@ pub(super) fn server_config(
     Ok(config)
 }
 
-/// The dialling side: expects exactly the key `server`, and shows `identity` or nothing.
+/// The dialling side: expects exactly the key `server`, or any (`None`), and shows `identity` or
+/// nothing.
 pub(super) fn client_config(
     identity: Option<&Identity>,
-    server: PublicKey,
+    server: impl Into<Option<PublicKey>>,
 ) -> Result<ClientConfig, TlsError> {
     let provider = provider();
-    let pins = Arc::new(Pins::new(Allowed::new(vec![server]), &provider));
+    let server = server.into().map(|server| Allowed::new(vec![server]));
+    let pins = Arc::new(Pins::new(server, &provider));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -214,18 +216,19 @@ impl Allowed {
 /// The verifier that accepts exactly the pinned keys.
 #[derive(Debug)]
 struct Pins {
-    keys: Allowed,
+    /// `None`: any key, of somebody who has its secret half.
+    keys: Option<Allowed>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Pins {
-    fn new(keys: Allowed, provider: &CryptoProvider) -> Self {
+    fn new(keys: Option<Allowed>, provider: &CryptoProvider) -> Self {
         Self { keys, algorithms: provider.signature_verification_algorithms }
     }
 
     fn check(&self, presented: &CertificateDer<'_>) -> Result<(), Error> {
         match key_of(presented) {
-            Some(key) if self.keys.contains(&key) => Ok(()),
+            Some(key) if self.keys.as_ref().is_none_or(|keys| keys.contains(&key)) => Ok(()),
             Some(_) => Err(CertificateError::ApplicationVerificationFailure.into()),
             None => Err(CertificateError::BadEncoding.into()),
         }

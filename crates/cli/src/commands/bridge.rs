@@ -8,13 +8,14 @@ use clap::Args;
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Finding, HostPort, LogFormat, Place};
 use quorate_service::bridge::{Door, Limits, serve};
-use quorate_service::client;
+use quorate_service::client::{self, ClientConfig};
 use serde_json::json;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::{HomeArgument, seconds};
+use crate::arguments::seconds;
+use crate::client_home::ClientHome;
 use crate::cluster::{cluster_of, fresh_key};
 use crate::failure::{Exit, Failure};
 use crate::logging;
@@ -27,7 +28,7 @@ use crate::parent::ParentArgument;
 pub struct Arguments {
     /// A client's home: its cluster.toml. Each run has a session and a key of its own.
     #[command(flatten)]
-    pub home: HomeArgument,
+    pub home: ClientHome,
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS", conflicts_with = "unix")]
     pub listen: HostPort,
@@ -48,6 +49,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let cluster = cluster_of(&home)?;
     logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
     let key = fresh_key(&home)?;
+    let authenticity = arguments.home.authenticity(&cluster)?;
     let failed = |error: std::io::Error| failure(error.to_string(), arguments);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -56,7 +58,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let config = client::config(&cluster, Some(arguments.give_up_after));
-        let client = Client::start(config, key);
+        let client = Client::start(ClientConfig { authenticity, ..config }, key);
         match format {
             Format::Table => print(&format!("HTTP with JSON at {address}\n"))?,
             Format::Json => print_json_line(&json!({ "bridge_address": address }))?,

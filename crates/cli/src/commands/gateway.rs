@@ -20,7 +20,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::{HomeArgument, SendTo, seconds};
+use crate::arguments::{SendTo, seconds};
+use crate::client_home::ClientHome;
 use crate::cluster::{client_config, cluster_of, fresh_key};
 use crate::failure::{Exit, Failure};
 use crate::logging;
@@ -32,7 +33,7 @@ use crate::parent::ParentArgument;
 pub struct Arguments {
     /// A client's home: its cluster.toml. Each run has a session and a key of its own.
     #[command(flatten)]
-    pub home: HomeArgument,
+    pub home: ClientHome,
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "ADDRESS")]
     pub listen: HostPort,
@@ -82,6 +83,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let limits = limits(&cluster, &arguments.listen)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
     let key = fresh_key(&home)?;
+    let authenticity = arguments.home.authenticity(&cluster)?;
     let failed = |error: std::io::Error| failure(error.to_string(), &arguments.listen);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -93,7 +95,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let security = follow_files(&arguments.security, security).map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let client = Client::start(client_config(&cluster, SendTo::All), key);
+        let client = Client::start(client_config(&cluster, SendTo::All, authenticity), key);
         match format {
             Format::Table => print(&format!("redis clients at {address}\n"))?,
             Format::Json => print_json_line(&json!({ "redis_address": address.to_string() }))?,

@@ -9,7 +9,7 @@ use quorate_node::client::verified::{DEFAULT_MAX_LAG_BLOCKS, ReadError, Reading,
 use quorate_node::config::{Application, Cluster, Finding, Home, Place};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::HomeArgument;
+use crate::client_home::ClientHome;
 use crate::cluster::{addresses, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
@@ -21,7 +21,7 @@ use crate::output::{Format, hex, print, print_json};
 pub struct Arguments {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    pub home: HomeArgument,
+    pub home: ClientHome,
     /// Verify what one replica says. (Reads that are ordered, and so always the newest, go through
     /// quorate gateway.)
     #[arg(long, required = true)]
@@ -44,6 +44,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     check(arguments, &cluster, &home)?;
     let mut reader = VerifiedReader::new(addresses(&cluster), &cluster, anyone())
         .map_err(|error| failed(&home, error.to_string(), "mend cluster.toml"))?;
+    if let Some(following) = arguments.home.following(&cluster)? {
+        reader = reader.following(&cluster, &following);
+    }
     let (runtime, _) = runtime()?;
     let key = arguments.key.as_bytes();
     let reading = runtime.block_on(async {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use quorate_app::kv;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as Batches};
-use quorate_node::client::Authenticity;
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
-use crate::arguments::{HomeArgument, SendTo, seconds};
+use crate::arguments::{SendTo, seconds};
+use crate::client_home::ClientHome;
 use crate::cluster::{addresses, cluster_of, fresh_key, session};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, table};
@@ -22,7 +22,7 @@ use crate::output::{Format, print, print_json_line, table};
 pub struct Arguments {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    pub home: HomeArgument,
+    pub home: ClientHome,
     /// Commands in one request frame. Default: the cluster's batch over the number of clients.
     #[arg(long, value_name = "COMMANDS")]
     pub frame: Option<u32>,
@@ -193,7 +193,7 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         protocol: cluster.protocol.name().to_owned(),
         replicas: addresses(cluster),
         session: session(cluster, arguments.send_to),
-        authenticity: Authenticity::of(cluster),
+        authenticity: arguments.home.authenticity(cluster)?,
         contacts: Some(arguments.seed),
         keys,
         workload,

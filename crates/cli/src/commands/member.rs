@@ -17,7 +17,7 @@ use quorate_node::client::succession::{Chain, Following};
 use quorate_node::config::{Cluster, Finding, Home, MemberFile, Place};
 use tokio::runtime::Runtime;
 
-use crate::arguments::HomeArgument;
+use crate::client_home::ClientHome;
 use crate::cluster::cluster_of;
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
@@ -39,6 +39,11 @@ pub enum Command {
     Replace(ReplaceArguments),
     /// Change how much members count.
     Weight(WeightArguments),
+    /// Make the next consensus key of a member, on its own machine.
+    NewKey(newcomer::KeyArguments),
+    /// Have members sign by their next consensus keys. They go over by themselves, and erase the
+    /// keys they had.
+    RotateKey(RotateArguments),
     /// Change several things at once.
     Change(ChangeArguments),
     /// Show what a change would do, and who is not ready; change nothing.
@@ -58,7 +63,7 @@ pub enum Command {
 pub struct Signing {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    home: HomeArgument,
+    home: ClientHome,
     /// The key file of an administrator. Can be repeated.
     #[arg(long, value_name = "KEYFILE")]
     administrator: Vec<PathBuf>,
@@ -70,6 +75,16 @@ pub struct AddArguments {
     #[command(flatten)]
     signing: Signing,
     /// The member.toml of each newcomer, as `quorate member new` wrote it.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Members with their next keys.
+#[derive(Debug, Args)]
+pub struct RotateArguments {
+    #[command(flatten)]
+    signing: Signing,
+    /// The next-key.toml of each, as `quorate member new-key` wrote it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -122,6 +137,9 @@ pub struct Edits {
     /// Let this member count so much; 0: it learns.
     #[arg(long, value_name = "ID=WEIGHT", value_parser = weight)]
     weight: Vec<(u16, u16)>,
+    /// Let the member of this next-key.toml sign by its next key.
+    #[arg(long, value_name = "FILE")]
+    rotate_key: Vec<PathBuf>,
 }
 
 /// A change that is carried out.
@@ -158,7 +176,7 @@ pub struct FileArguments {
 pub struct HomeOnly {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    home: HomeArgument,
+    home: ClientHome,
 }
 
 fn weight(text: &str) -> Result<(u16, u16), String> {
@@ -180,6 +198,12 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     };
     match command {
         Command::New(arguments) => newcomer::run(arguments, format),
+        Command::NewKey(arguments) => newcomer::next_key(arguments, format),
+        Command::RotateKey(RotateArguments { signing, files }) => {
+            let mut known = Known::of(&signing.home)?;
+            let edits = known.next_keys(files)?;
+            carry_out::edits(&mut known, &edits, &signing.keys()?, format)
+        }
         Command::Status(arguments) => shown::status(&mut Known::of(&arguments.home)?, format),
         Command::History(arguments) => shown::history(&mut Known::of(&arguments.home)?, format),
         Command::Add(AddArguments { signing, files }) => {
@@ -234,9 +258,10 @@ impl Edits {
         edits.extend(ids(&self.promote, Edit::Promote));
         edits.extend(weights(&self.weight));
         edits.extend(ids(&self.remove, Edit::Remove));
+        edits.extend(known.next_keys(&self.rotate_key)?);
         if edits.is_empty() {
             let what = "nothing is to be different".to_owned();
-            let remedy = "add --add, --promote, --remove or --weight".to_owned();
+            let remedy = "add --add, --promote, --remove, --weight or --rotate-key".to_owned();
             let place = Place::Flag("--add".to_owned());
             return Err(Failure::new(Exit::Usage, Finding { what, place, remedy }));
         }
@@ -267,10 +292,13 @@ pub(super) struct Known {
 
 impl Known {
     /// Reads `cluster.toml`, and asks the cluster who its members are by now.
-    fn of(home: &HomeArgument) -> Result<Self, Failure> {
-        let home = home.home();
+    fn of(client: &ClientHome) -> Result<Self, Failure> {
+        let home = client.home();
         let cluster = cluster_of(&home)?;
         let mut known = Self::at(home, cluster)?;
+        if let Some(following) = client.following(&known.cluster)? {
+            known.chain = following.begin();
+        }
         known.catch_up()?;
         Ok(known)
     }
@@ -293,8 +321,8 @@ impl Known {
     pub fn catch_up(&mut self) -> Result<(), Failure> {
         let caught_up = self.runtime.block_on(self.chain.catch_up());
         caught_up.map_err(|error| {
-            let remedy = "see that members run; if all that cluster.toml names are gone, take the \
-                          cluster.toml of a client that has one of their addresses";
+            let remedy = "see that members run; if all that cluster.toml names are gone, name the \
+                          client address of a later one with --member-at";
             self.failed(&error, remedy)
         })
     }
@@ -312,6 +340,12 @@ impl Known {
 
     fn newcomers(&self, files: &[PathBuf]) -> Result<Vec<Edit>, Failure> {
         files.iter().map(|file| self.newcomer(file)).collect()
+    }
+
+    fn next_keys(&self, files: &[PathBuf]) -> Result<Vec<Edit>, Failure> {
+        let chain = self.cluster.chain_digest();
+        let next = |file: &PathBuf| Ok(Edit::Rekey(MemberFile::load(file, chain)?.member));
+        files.iter().map(next).collect()
     }
 
     /// Reads a change that somebody planned.

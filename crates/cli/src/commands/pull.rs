@@ -5,6 +5,7 @@ mod verify;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::Args;
 use quorate_core::Height;
 use quorate_core::client::decided::DecidedBlock;
@@ -12,7 +13,7 @@ use quorate_node::client::pull::{Proof, Puller};
 use quorate_node::config::{Finding, Place};
 use serde_json::{Value, json};
 
-use crate::arguments::HomeArgument;
+use crate::client_home::ClientHome;
 use crate::cluster::{addresses, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
@@ -27,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct Arguments {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    pub home: HomeArgument,
+    pub home: ClientHome,
     /// The first height.
     #[arg(long, default_value_t = 1, value_name = "HEIGHT")]
     pub from: u64,
@@ -52,9 +53,11 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         let place = Place::File(home.cluster_file());
         Failure::new(Exit::Failed, Finding { what, place, remedy })
     };
-    let count = cluster.members.len();
     let mut puller = Puller::new(addresses(&cluster), &cluster, Height(arguments.from))
         .map_err(|error| failed(error.to_string()))?;
+    if let Some(following) = arguments.home.following(&cluster)? {
+        puller = puller.following(&following);
+    }
     let (runtime, told) = runtime()?;
     // Replicas in a row that had nothing new, and what was wrong with those that failed.
     let (mut without_news, mut complaints) = (0, Vec::new());
@@ -72,6 +75,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
                 complaints.push(error.to_string());
             }
         }
+        let count = puller.replicas();
         if without_news < count {
             continue;
         }
@@ -93,10 +97,18 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// What proves the last blocks: the blocks that follow, and the newest evidence.
+/// What proves the last blocks: the blocks that follow, and the newest evidence; and how the
+/// members changed.
 fn json_of_proof(proof: &Proof) -> Value {
-    let blocks: Vec<_> = proof.blocks.iter().map(|block| hex(block)).collect();
-    json!({ "proof": { "blocks": blocks, "newest": proof.newest.as_ref().map(|newest| hex(newest)) } })
+    let all = |list: &[Bytes]| list.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>();
+    let mut value = json!({
+        "blocks": all(&proof.blocks),
+        "newest": proof.newest.as_ref().map(|newest| hex(newest)),
+    });
+    if !proof.handovers.is_empty() {
+        value["handovers"] = all(&proof.handovers).into();
+    }
+    json!({ "proof": value })
 }
 
 fn show(block: &DecidedBlock, format: Format) -> Result<(), Failure> {

@@ -70,6 +70,11 @@ fn newcomers(cluster: &mut Cluster) -> Vec<String> {
     (4..8).map(|id| newcomer(cluster, id).display().to_string()).collect()
 }
 
+/// Where clients reach a replica.
+fn client_address(cluster: &Cluster, id: usize) -> String {
+    format!("127.0.0.1:{}", cluster.agreed.members[0].peer_address.port() + 3 * id as u16 + 1)
+}
+
 /// Makes the home of a newcomer, with its ports behind those of the others.
 fn newcomer(cluster: &mut Cluster, id: usize) -> PathBuf {
     let base = cluster.agreed.members[0].peer_address.port();
@@ -151,6 +156,25 @@ fn four_become_four_others(transport: &[&str]) {
     counter.finish(&cluster);
     let written = writers.finish(&cluster);
 
+    // A client that knows the first members alone finds the others by an address of one of them.
+    let lost = refusal(&member(&cluster, &["status"]));
+    assert!(
+        lost.contains("no member of epoch 0 answers") && lost.contains("--member-at"),
+        "{lost}"
+    );
+    let at = client_address(&cluster, 5);
+    let found = json(&member(&cluster, &["status", "--member-at", &at]));
+    assert_eq!(found["epoch"].as_u64(), Some(3));
+    let get = |more: &[&str]| {
+        let home = cluster.folder().join("client");
+        let mut command = quorate();
+        command.args(["--output", "json", "get", "--verified", "counter", "--home"]).arg(home);
+        command.args(more).output().unwrap()
+    };
+    refusal(&get(&[]));
+    let read = json(&get(&["--member-at", &at]));
+    assert_eq!(read["found"], true, "{read}");
+
     // One that left tells a client with the first cluster.toml who the members are.
     cluster.start_replica(2, &[]);
     assert_written(&cluster, SHAPE, &written);
@@ -199,6 +223,76 @@ fn a_newcomer_takes_a_members_place_and_weights_change() {
     let written = writers.finish(&cluster);
     assert_written(&cluster, SHAPE, &written);
     assert!(refusal(&change(&cluster, 1, &["replace", "2", &file])).contains("no member 2"));
+    pulled_through_epochs(&cluster, &written);
+}
+
+/// The blocks of all epochs are printed, and the file proves itself to anybody with `cluster.toml`.
+fn pulled_through_epochs(cluster: &Cluster, written: &[u64]) {
+    let run = |arguments: &[&str]| {
+        let home = cluster.folder().join("client");
+        quorate().args(["-o", "json", "pull", "--home"]).arg(home).args(arguments).output().unwrap()
+    };
+    let pulled = run(&[]);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    let lines: Vec<Value> = String::from_utf8(pulled.stdout.clone())
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (proof, blocks) = lines.split_last().unwrap();
+    assert_eq!(proof["proof"]["handovers"].as_array().map(Vec::len), Some(3));
+    // Each epoch has a genesis of its own, which is not printed.
+    let heights: Vec<u64> = blocks.iter().map(|block| block["height"].as_u64().unwrap()).collect();
+    let gaps = heights.windows(2).filter(|pair| pair[1] - pair[0] == 2).count();
+    assert_eq!((heights[0], gaps, heights[heights.len() - 1]), (1, 3, heights.len() as u64 + 3));
+    let frames = blocks.iter().flat_map(|block| block["frames"].as_array().unwrap());
+    let commands: usize = frames.map(|frame| frame["commands"].as_array().unwrap().len()).sum();
+    assert!(commands as u64 >= written.iter().sum(), "{commands} commands are in the blocks");
+
+    let file = cluster.folder().join("pulled.json");
+    std::fs::write(&file, &pulled.stdout).unwrap();
+    let verified = json(&run(&["--verify", &file.display().to_string()]));
+    assert_eq!(verified["through"].as_u64(), heights.last().copied());
+    // Without the handovers nothing of later epochs is proven.
+    let mut bare = blocks.to_vec();
+    bare.push(serde_json::json!({ "proof": { "blocks": [], "newest": null } }));
+    let text: Vec<String> = bare.iter().map(Value::to_string).collect();
+    std::fs::write(&file, text.join("\n")).unwrap();
+    refusal(&run(&["--verify", &file.display().to_string()]));
+}
+
+/// A member signs by another key from an epoch on, without a restart, and erases the one it had.
+#[test]
+fn a_member_s_key_is_rotated_while_it_runs_and_the_former_one_is_erased() {
+    let mut cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let writers = Writers::start(&cluster, 1, SHAPE);
+    writers.wait_for(50);
+    let (home, secret) = (cluster.home(3), cluster.home(3).join("config/consensus.key"));
+    let former = std::fs::read(&secret).unwrap();
+    let made = quorate().args(["-o", "json", "member", "new-key", "--home"]).arg(&home).output();
+    let key = json(&made.unwrap())["consensus_key"].as_str().unwrap().to_owned();
+    assert_eq!(std::fs::read(&secret).unwrap(), former, "the old committee needs it still");
+
+    let file = home.join("config/next-key.toml").display().to_string();
+    assert_eq!(changed(&cluster, &["rotate-key", &file]), 1);
+    assert_eq!(json(&member(&cluster, &["status"]))["members"][3]["consensus_key"], key);
+    // Another one is away: without the replica's new signatures there is no quorum.
+    cluster.kill(0);
+    writers.wait_for(50);
+    wait_until("the former key is erased", || std::fs::read(&secret).unwrap() != former);
+    wait_until("all of it", || !home.join("config/consensus.key.old").exists());
+    assert!(!home.join("config/consensus.key.next").exists());
+
+    // It comes back with the new one, and counts.
+    cluster.kill(3);
+    cluster.start_replica(3, &[]);
+    writers.wait_for(50);
+    let written = writers.finish(&cluster);
+    cluster.start_replica(0, &[]);
+    assert_written(&cluster, SHAPE, &written);
+    assert!(
+        refusal(&change(&cluster, 1, &["rotate-key", &file])).contains("has this consensus key")
+    );
 }
 
 /// The error that a command ended with.

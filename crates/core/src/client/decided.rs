@@ -5,6 +5,14 @@
 //! newest blocks of an answer are proven by what follows, and held back until then.
 //!
 //! What an answer can still do is to stop early: an executor asks several replicas.
+//!
+//! # Where members change
+//! One [`Decided`] follows one epoch. What the old committee decides above the sealing block is
+//! void ([`change`](crate::ledger::change)), and its evidence does not say so. So from a block on
+//! that holds a change which may be made, all is held back until the executor knows by a handover
+//! where the epoch ended ([`Decided::ends_at`]), which proves the blocks up to there as well. A
+//! change that could be made and was not executed, since its session took no more, holds the blocks
+//! back until a later one ends the epoch.
 
 use bytes::Bytes;
 
@@ -67,16 +75,37 @@ pub struct Decided<V: Verifier> {
     last: Option<HeaderOf<V::Types>>,
     /// Linked to each other and to `last`, each with what it rests on checked.
     held_back: Vec<FullBlockOf<V::Types>>,
+    /// The block that sealed the epoch, once that is known.
+    end: Option<(Height, BlockId)>,
 }
 
 impl<V: Verifier> Decided<V> {
-    /// Of the chain whose evidence `verifier` checks, from height `from` on (at least 1: the
-    /// genesis block is known to everybody).
+    /// Of the epoch whose evidence `verifier` checks, from height `from` on (at least the first
+    /// behind its genesis block, which is known to everybody).
     #[must_use]
     pub fn new(verifier: V, from: Height) -> Self {
-        let from = from.max(Height(1));
-        let last = (from == Height(1)).then(|| verifier.genesis().header().clone());
-        Self { verifier, proven_below: from, last, held_back: Vec::new() }
+        let genesis = verifier.genesis();
+        let first = genesis.height().next();
+        let from = from.max(first);
+        let last = (from == first).then(|| genesis.header().clone());
+        Self { verifier, proven_below: from, last, held_back: Vec::new(), end: None }
+    }
+
+    /// The epoch was sealed by this block, as a handover proves. Returns the blocks that are proven
+    /// by that, and takes none above it.
+    pub fn ends_at(&mut self, end: Height, block: BlockId) -> Vec<FullBlockOf<V::Types>> {
+        self.end = Some((end, block));
+        self.held_back.retain(|full| full.block.height() <= end);
+        if self.held_back.last().is_some_and(|full| self.is_wrong_end(full)) {
+            self.held_back.clear();
+        }
+        self.hand_out()
+    }
+
+    /// Whether a block stands where the epoch ended, and is another one.
+    fn is_wrong_end(&self, full: &FullBlockOf<V::Types>) -> bool {
+        let (height, id) = (full.block.height(), full.block.id());
+        self.end.is_some_and(|(end, block)| height == end && id != block)
     }
 
     /// The height to ask for next.
@@ -101,7 +130,9 @@ impl<V: Verifier> Decided<V> {
         blocks: &[Bytes],
         scheme: &dyn Scheme,
     ) -> Result<Vec<FullBlockOf<V::Types>>, NotDecided> {
-        let taken = self.check(blocks, scheme);
+        let most = self.end.map_or(u64::MAX, |(end, _)| end.0.saturating_sub(self.wanted().0) + 1);
+        let most = if self.is_over() { 0 } else { usize::try_from(most).unwrap_or(usize::MAX) };
+        let taken = self.check(&blocks[..blocks.len().min(most)], scheme);
         match taken {
             Ok(taken) => self.held_back.extend(taken),
             Err(NotDecided::NotLinked(height)) => {
@@ -136,7 +167,7 @@ impl<V: Verifier> Decided<V> {
             let is_linked = |parent: &HeaderOf<V::Types>| {
                 block.parent() == parent.id() && self.verifier.may_follow(parent, block)
             };
-            if !before.or(self.last.as_ref()).is_none_or(is_linked) {
+            if !before.or(self.last.as_ref()).is_none_or(is_linked) || self.is_wrong_end(&full) {
                 return Err(NotDecided::NotLinked(height));
             }
             let carried = self
@@ -173,13 +204,40 @@ impl<V: Verifier> Decided<V> {
         let id = newest.newest.block.id();
         let place = self.held_back.iter().position(|full| full.block.id() == id);
         let proven = place.filter(|_| V::EVIDENCE_DECIDES).map_or(0, |place| place + 1);
-        Ok(self.drain(proven))
+        Ok(self.drain(self.below_seal(proven)))
+    }
+
+    /// Whether all of the epoch was handed out.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end.is_some_and(|(end, _)| self.proven_below > end)
     }
 
     /// The blocks that are proven by now.
     fn hand_out(&mut self) -> Vec<FullBlockOf<V::Types>> {
-        let proven = self.verifier.decided(&self.held_back).min(self.held_back.len());
-        self.drain(proven)
+        let ends = |full: &FullBlockOf<V::Types>| {
+            self.end.is_some_and(|(end, _)| full.block.height() == end)
+        };
+        let proven = match self.held_back.last() {
+            // Each is the parent of the next.
+            Some(last) if ends(last) => self.held_back.len(),
+            _ => self.verifier.decided(&self.held_back).min(self.held_back.len()),
+        };
+        self.drain(self.below_seal(proven))
+    }
+
+    /// How many of the first `proven` blocks are below one that may have sealed the epoch.
+    fn below_seal(&self, proven: usize) -> usize {
+        let committee = self.verifier.committee();
+        if self.end.is_some() || committee.governance().administrators.is_empty() {
+            return proven;
+        }
+        let may_be_made = |frame: &SharedFrame| match frame.change() {
+            Some(Ok(change)) => change.judge(committee, committee.opening()).is_ok(),
+            _ => false,
+        };
+        let seals = |full: &FullBlockOf<V::Types>| full.frames.iter().any(may_be_made);
+        self.held_back[..proven].iter().position(seals).unwrap_or(proven)
     }
 
     fn drain(&mut self, proven: usize) -> Vec<FullBlockOf<V::Types>> {
@@ -215,6 +273,12 @@ pub struct DecidedBlock {
 pub trait Follow: Send {
     /// See [`Decided::wanted`].
     fn wanted(&self) -> Height;
+
+    /// See [`Decided::ends_at`].
+    fn ends_at(&mut self, end: Height, block: BlockId) -> Vec<DecidedBlock>;
+
+    /// See [`Decided::is_over`].
+    fn is_over(&self) -> bool;
 
     /// See [`Decided::take`].
     ///
@@ -262,6 +326,15 @@ impl<V: Verifier> Decided<V> {
 impl<V: Verifier> Follow for Decided<V> {
     fn wanted(&self) -> Height {
         Self::wanted(self)
+    }
+
+    fn ends_at(&mut self, end: Height, block: BlockId) -> Vec<DecidedBlock> {
+        let decided = Self::ends_at(self, end, block);
+        decided.into_iter().map(|full| self.told(full)).collect()
+    }
+
+    fn is_over(&self) -> bool {
+        Self::is_over(self)
     }
 
     fn take(

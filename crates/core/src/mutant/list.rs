@@ -9,9 +9,12 @@ pub struct Mutant {
     pub what: &'static str,
     /// Where it is from: a source that `docs/protocols/README.md` lists by this name, or another.
     pub source: &'static str,
-    /// The one variant whose rules it is in.
+    /// The one variant whose rules it is in; or [`EPOCHS`], where it shows only if members change.
     pub variant: Option<&'static str>,
 }
+
+/// Stands for a variant: the worlds in which members change.
+pub const EPOCHS: &str = "epochs";
 
 const fn mutant(name: &'static str, what: &'static str, source: &'static str) -> Mutant {
     Mutant { name, what, source, variant: None }
@@ -27,8 +30,8 @@ const fn of(
 }
 
 /// Every mutant, by theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds,
-/// catch-up, commands, PBFT.
-pub const ALL: [Mutant; 94] = [
+/// catch-up, commands, PBFT, epochs.
+pub const ALL: [Mutant; 101] = [
     of(
         "hotstuff-fast",
         "fast-commit-any-views",
@@ -524,5 +527,47 @@ pub const ALL: [Mutant; 94] = [
         "pbft-checkpoint-said-once",
         "a signed checkpoint is not said again",
         "found in this code by its storms",
+    ),
+    of(
+        EPOCHS,
+        "epoch-before-commit",
+        "a change of the members counts as soon as its block is certified",
+        "class of bug: a configuration taken from an uncommitted entry, with a rule that needs it committed",
+    ),
+    of(
+        EPOCHS,
+        "epoch-before-certificate",
+        "the next epoch begins before the old committee has attested the state that names it",
+        "Lamport, Malkhi, Zhou 2010, section 2: the next configuration is learnt from what was chosen",
+    ),
+    of(
+        EPOCHS,
+        "sealed-epoch-goes-on",
+        "what the old committee commits above the sealing block is executed",
+        "Lamport, Malkhi, Zhou 2010, section 2: a stopped machine executes no command",
+    ),
+    of(
+        EPOCHS,
+        "next-committee-not-asked",
+        "a change needs no word of the next members that they are ready",
+        "class of bug: the cluster is handed to members that are not there",
+    ),
+    of(
+        EPOCHS,
+        "removed-member-counts",
+        "members that a change removed count in the next epoch",
+        "class of bug: a removed member's key goes on counting",
+    ),
+    of(
+        EPOCHS,
+        "weights-ignored",
+        "a quorum is counted by heads",
+        "class of bug: weights that are agreed on and not counted",
+    ),
+    of(
+        EPOCHS,
+        "handover-not-persisted",
+        "the end of an epoch is not written down",
+        "class of bug: amnesia, for epochs",
     ),
 ];

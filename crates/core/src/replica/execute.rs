@@ -60,7 +60,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    fn execute_block(&mut self, block: &BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
+    pub(super) fn execute_block(&mut self, block: &BlockOf<P::Types>, fx: &mut Fx<P::Types>) {
         let Some(frames) = self.payload.take(&block.id()) else {
             return self.halt(Halt::MissingFrames(block.id()), fx);
         };

@@ -39,6 +39,8 @@ use super::catch_up::CatchUp;
 use super::message::PeerMessage;
 use super::{Action, Fx, Halt, Record, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
+#[cfg(quorate_mutants)]
+use crate::base::types::Digest;
 use crate::base::types::{Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::state_machine::StateMachine;
@@ -60,15 +62,65 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Goes over to the next epoch, if this one is sealed and its committee has attested that.
     pub(super) fn hand_over(&mut self, now: Time, fx: &mut Fx<P::Types>) {
-        let Some((height, root)) = self.epochs.sealed else { return };
+        let sealed =
+            mutant!("epoch-before-commit", self.sealed_when_certified(fx), self.epochs.sealed);
+        let Some((height, root)) = sealed else { return };
         let Some(next) = self.execution.members().sealed().cloned() else { return };
-        let Some(shown) = self.protocol.certified(&root, height) else { return };
+        let shown = mutant!(
+            "epoch-before-certificate",
+            self.protocol.newest_certified(),
+            self.protocol.certified(&root, height),
+        );
+        let Some(shown) = shown else { return };
         let Some(void) = self.void_blocks(&shown, height) else { return };
         let state = *self.execution.summary();
         let handover = Arc::new(Handover { state, next, shown, void });
-        fx.record(Record::Handover(Arc::clone(&handover)));
+        mutant!("handover-not-persisted", (), fx.record(Record::Handover(Arc::clone(&handover))));
         fx.output(Action::Broadcast(PeerMessage::Handover(Arc::clone(&handover))));
         self.begin_epoch(now, handover, fx);
+    }
+
+    /// A change counts as soon as its block is certified: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    fn sealed_when_certified(&mut self, fx: &mut Fx<P::Types>) -> Option<(Height, Digest)> {
+        self.seal_when_certified(fx);
+        self.epochs.sealed
+    }
+
+    #[cfg(quorate_mutants)]
+    fn seal_when_certified(&mut self, fx: &mut Fx<P::Types>) {
+        let Some(Shown { block, .. }) = self.protocol.newest_certified() else { return };
+        let executed = self.execution.height();
+        if !self.to_execute.is_empty() || block.height() <= executed {
+            return;
+        }
+        let below = self.protocol.ancestors(&block, executed);
+        let mut path = below.map(|Ancestry { blocks, .. }| blocks).unwrap_or_default();
+        path.push(block);
+        let Some(current) = self.execution.members().committee() else { return };
+        let seals = |block: &BlockOf<P::Types>| {
+            let frames = self.payload.bodies(&block.id()).into_iter().flatten();
+            let changes = frames.filter_map(|frame| frame.change()?.ok());
+            changes.into_iter().any(|change| change.judge(current, current.opening()).is_ok())
+        };
+        let Some(seal) = path.iter().position(seals) else { return };
+        path.truncate(seal + 1);
+        let is_next = |block: &BlockOf<P::Types>| block.parent() == self.execution.block_id();
+        let is_here = |block: &BlockOf<P::Types>| self.payload.bodies(&block.id()).is_some();
+        if path.first().is_some_and(is_next) && path.iter().all(is_here) {
+            path.iter().for_each(|block| self.execute_block(block, fx));
+        }
+    }
+
+    /// Those of these decisions that the same bug has not anticipated.
+    #[cfg(quorate_mutants)]
+    pub(super) fn not_executed(
+        &self,
+        mut decisions: Vec<protocol::Decision<P::Types>>,
+    ) -> Vec<protocol::Decision<P::Types>> {
+        let executed = self.execution.height();
+        decisions.retain(|it| it.block().is_none_or(|block| block.height() > executed));
+        decisions
     }
 
     /// The blocks from the one above `height` to the one shown, with their frames.
@@ -123,7 +175,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn enter_epoch(&mut self, handover: SharedHandover<P::Types>) -> Option<Committee> {
         let next = self.membership.begin(handover.next.clone())?.clone();
         self.epochs.passed(handover);
-        self.protocol = (self.make)(&next);
+        self.protocol = mutant!(
+            "removed-member-counts",
+            (self.make)(&next.clone().with_those_of(self.execution.members().committee()?)),
+            (self.make)(&next),
+        );
         let peers = next.size();
         self.payload.arrivals = Arrivals::new(self.settings.me, peers, P::PIPELINE);
         self.payload.retain(|_| false);

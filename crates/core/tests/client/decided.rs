@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
-use quorate_core::base::membership::ReplicaKey;
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::decided::{Decided, NotDecided};
+use quorate_core::ledger::change::{Change, SignedChange};
 use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::block::{Block, Content, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
@@ -86,12 +87,15 @@ pub(crate) fn certificate(of: &Block, signers: &[u16]) -> Qc {
 }
 
 fn child(of: &Block, view: u64, signers: &[u16]) -> FullBlock {
-    let command = [view as u8; 5];
+    holding(&[view as u8; 5], of, view, signers)
+}
+
+fn holding(command: &[u8], of: &Block, view: u64, signers: &[u16]) -> FullBlock {
     let frame = Frame::build(
         PublicKey([77; 32]),
         SessionId(1),
         Sequence(view),
-        [&command[..]],
+        [command],
         &CHAIN,
         |statement| sign(PublicKey([77; 32]), statement),
     );
@@ -236,4 +240,66 @@ fn blocks_that_were_given_up_make_room_for_those_that_were_not() {
     // What was handed out stands: a chain beside it is no chain.
     let beside = decided.take(&encoded(&right[3..]), &Hashes);
     assert_eq!(beside, Err(NotDecided::OutOfPlace(Height(7))));
+}
+
+/// The first committee of the same members, which an administrator may change.
+fn governed() -> Committee {
+    let members = keys().into_iter().map(|key| Some(Member::new(key))).collect();
+    let opening = Opening { after: CHAIN, height: Height(0) };
+    let governance = Governance { administrators: vec![key(50)], approvals: 1 };
+    Committee::with_members(CHAIN, Epoch(0), opening, members, governance).unwrap()
+}
+
+/// Eight blocks, the third of which holds a change that is signed by these administrators.
+fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
+    let committee = governed();
+    let mut members = committee.members().to_vec();
+    members[0].as_mut().unwrap().weight = 2;
+    let change = Change { ends: Epoch(0), members, governance: committee.governance().clone() };
+    let approvals = administrators.iter().map(|key| (*key, Signature::NONE)).collect();
+    let ready = (0..3).map(|id| (ReplicaId(id), Signature::NONE)).collect();
+    let command = SignedChange { change, approvals, ready }.to_command();
+    let mut chain = chain(&[1, 2]);
+    for view in 3..=8 {
+        let parent = Block::clone(&chain[view as usize - 2].block);
+        chain.push(match view {
+            3 => holding(&command, &parent, view, &[0, 1, 3]),
+            _ => child(&parent, view, &[0, 1, 3]),
+        });
+    }
+    chain
+}
+
+fn heights(blocks: &[FullBlock]) -> Vec<u64> {
+    blocks.iter().map(|full| full.block.height.0).collect()
+}
+
+/// The old committee goes on above the block that sealed its epoch, with certificates that hold.
+#[test]
+fn nothing_above_the_end_of_an_epoch_is_handed_out() {
+    let blocks = with_a_change(&[key(50)]);
+    let (all, end) = (encoded(&blocks), blocks[2].block.id());
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(heights(&decided.take(&all, &Hashes).unwrap()), [1, 2]);
+    let mut deceived = decided.clone();
+    // What is proven to have ended the epoch is decided, whatever follows.
+    assert_eq!(heights(&decided.ends_at(Height(3), end)), [3]);
+    assert!(decided.is_over() && decided.wanted() == Height(4));
+    assert_eq!(decided.take(&all[3..], &Hashes).unwrap(), []);
+    // Another block stands in its place: it is forgotten, and not taken again.
+    assert_eq!(deceived.ends_at(Height(3), Digest([3; 32])), []);
+    assert_eq!(deceived.take(&all[2..], &Hashes), Err(NotDecided::NotLinked(Height(3))));
+
+    // The end is known before the blocks, and a few of them alone prove themselves by it.
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(decided.ends_at(Height(3), end), []);
+    assert_eq!(heights(&decided.take(&all[..3], &Hashes).unwrap()), [1, 2, 3]);
+    assert!(decided.is_over());
+}
+
+#[test]
+fn a_change_that_is_refused_holds_nothing_back() {
+    let all = encoded(&with_a_change(&[]));
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(heights(&decided.take(&all, &Hashes).unwrap()), [1, 2, 3, 4, 5]);
 }

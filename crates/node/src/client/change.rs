@@ -36,6 +36,8 @@ pub enum Edit {
     Remove(ReplicaId),
     /// A member counts this much; 0: it learns.
     Weight(ReplicaId, u16),
+    /// A member signs by another key from now on, and is what it was in all else.
+    Rekey(Member),
     /// These are the administrators.
     Govern(Governance),
 }
@@ -62,6 +64,15 @@ pub enum EditError {
         /// The member.
         old: ReplicaId,
     },
+    /// The file with the next key was made elsewhere, or before other changes.
+    #[error(
+        "the file with the next key of replica {0} has another transport key than that member: take \
+         the file from its home"
+    )]
+    OtherMachine(ReplicaId),
+    /// It has the key already.
+    #[error("replica {0} has this consensus key: `quorate member new-key` makes another one")]
+    SameKey(ReplicaId),
     /// It counts already.
     #[error("replica {0} counts already: `quorate member weight` changes how much")]
     Counts(ReplicaId),
@@ -86,6 +97,7 @@ pub fn plan(current: &Committee, edits: &[Edit]) -> Result<Change, EditError> {
                 members[id.index()] = None;
             }
             Edit::Weight(id, weight) => member(&mut members, *id)?.weight = *weight,
+            Edit::Rekey(next) => rekey(&mut members, next)?,
             Edit::Govern(next) => governance = next.clone(),
         }
     }
@@ -97,6 +109,25 @@ fn member(
     id: ReplicaId,
 ) -> Result<&mut membership::Member, EditError> {
     members.get_mut(id.index()).and_then(Option::as_mut).ok_or(EditError::NoMember(id))
+}
+
+fn rekey(members: &mut [Option<membership::Member>], next: &Member) -> Result<(), EditError> {
+    let id = next.id;
+    let has_key = |member: &Option<membership::Member>| {
+        member.as_ref().is_some_and(|member| member.key == next.consensus_key)
+    };
+    let holder = members.iter().position(has_key).map(|old| ReplicaId(old as u16));
+    let member = member(members, id)?;
+    match holder {
+        Some(old) if old == id => return Err(EditError::SameKey(id)),
+        Some(old) => return Err(EditError::Shared { what: "consensus key", new: id, old }),
+        None => {}
+    }
+    if Contact::of(member).is_ok_and(|contact| contact.transport_key != next.transport_key) {
+        return Err(EditError::OtherMachine(id));
+    }
+    member.key = next.consensus_key.clone();
+    Ok(())
 }
 
 fn add(members: &mut Vec<Option<membership::Member>>, new: &Member) -> Result<(), EditError> {

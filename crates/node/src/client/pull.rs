@@ -12,13 +12,16 @@ use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{DecidedBlock, Follow, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
-use quorate_core::{Digest, Height, ReplicaId};
+use quorate_core::client::succession::NotFollowed;
+use quorate_core::ledger::block::BlockId;
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 use quorate_transport::{Connection, DialError, Limits, Refusal};
 
 use super::ReplicaAddress;
+use super::succession::{Chain, Following, addresses};
 use super::verified::ask;
 use crate::config::Cluster;
-use crate::family::{self, Lacking};
+use crate::family::{self, ByKey, Lacking};
 
 /// Bytes asked for at once.
 const BUDGET_BYTES: u32 = 4 << 20;
@@ -66,10 +69,17 @@ pub enum PullError {
 
 /// An executor's way to the decided blocks.
 pub struct Puller {
-    replicas: Vec<ReplicaAddress>,
+    cluster: Cluster,
+    replicas: Vec<(ReplicaId, ReplicaAddress)>,
     chain: Digest,
+    /// Where members may change: their committees, as far as they are known.
+    following: Option<Chain>,
+    /// The epoch whose blocks are followed.
+    epoch: Epoch,
     scheme: Arc<dyn Scheme>,
     decided: Box<dyn Follow>,
+    /// Blocks that the end of an epoch proved.
+    ready: Vec<DecidedBlock>,
     asked: usize,
     connection: Option<Connection>,
     /// Numbers the questions for the newest evidence.
@@ -80,7 +90,7 @@ pub struct Puller {
 
 impl Puller {
     /// Pulls from `replicas` (in the order of their ids) what `cluster` decides, from height `from`
-    /// on.
+    /// on. Where members may change, it goes over to later ones.
     ///
     /// # Errors
     /// [`Lacking`] if the cluster's protocol proves nothing.
@@ -89,11 +99,17 @@ impl Puller {
         cluster: &Cluster,
         from: Height,
     ) -> Result<Self, Lacking> {
+        let committee = cluster.committee()?;
+        let ids = (0..).map(ReplicaId);
         Ok(Self {
-            replicas,
-            chain: cluster.committee()?.chain(),
+            cluster: cluster.clone(),
+            replicas: ids.zip(replicas).collect(),
+            chain: committee.chain(),
+            following: Following::of(cluster).map(|following| following.begin()),
+            epoch: committee.epoch(),
             scheme: family::scheme(cluster),
-            decided: family::follow(cluster, from)?,
+            decided: family::follow(cluster, committee, from)?,
+            ready: Vec::new(),
             asked: 0,
             connection: None,
             round: 0,
@@ -101,26 +117,95 @@ impl Puller {
         })
     }
 
+    /// The same, where members may change: it asks those that `following` leads to.
+    #[must_use]
+    pub fn following(mut self, following: &Following) -> Self {
+        self.following = Some(following.begin());
+        self.reach_members();
+        self
+    }
+
+    /// How many replicas may be asked.
+    #[must_use]
+    pub fn replicas(&self) -> usize {
+        self.replicas.len()
+    }
+
     /// Asks one replica for what follows, and returns what is proven to be decided: blocks with
-    /// their frames, in order, none left out. If that is nothing, or it failed, the next call asks
-    /// the next replica.
+    /// their frames, in order, none left out but the geneses of epochs, which hold nothing. If that
+    /// is nothing, or it failed, the next call asks the next replica.
     ///
     /// # Errors
     /// [`PullError`]; it may be called again.
     pub async fn pull(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
-        let pulled = self.ask_one().await;
-        let useful = pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty());
-        if !useful {
+        loop {
+            self.go_on();
+            if !self.ready.is_empty() {
+                return Ok(std::mem::take(&mut self.ready));
+            }
+            let pulled = self.ask_one().await;
+            if pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty()) {
+                return pulled;
+            }
             self.connection = None;
             self.asked = (self.asked + 1) % self.replicas.len().max(1);
+            if self.asked != 0 || !self.look().await {
+                return pulled;
+            }
         }
-        pulled
+    }
+
+    /// Looks whether there are other members by now. Nobody has anything new.
+    async fn look(&mut self) -> bool {
+        let Some(chain) = &mut self.following else { return false };
+        let before = chain.committee().epoch();
+        // What stands in the way, the pull has told.
+        let _ = chain.catch_up().await;
+        let leads_on = chain.committee().epoch() > before;
+        if leads_on {
+            self.reach_members();
+        }
+        leads_on
+    }
+
+    /// From now on the newest members are asked, and those of the epoch whose blocks are followed.
+    fn reach_members(&mut self) {
+        let Some(chain) = &self.following else { return };
+        let of_epoch = chain.committees().iter().find(|known| known.epoch() == self.epoch);
+        let mut replicas = addresses(chain.committee());
+        for (id, address) in of_epoch.map(addresses).unwrap_or_default() {
+            if replicas.iter().all(|(_, known)| known.key != address.key) {
+                replicas.push((id, address));
+            }
+        }
+        (self.replicas, self.asked, self.connection) = (replicas, 0, None);
+    }
+
+    /// Goes over to the next epoch, as far as it is known how epochs ended and all of their blocks
+    /// were handed out.
+    fn go_on(&mut self) {
+        let Some(chain) = &self.following else { return };
+        let later = |known: &&Committee| known.epoch() > self.epoch;
+        let later: Vec<Committee> = chain.committees().iter().filter(later).cloned().collect();
+        for next in later {
+            let (end, block) = end_before(&next);
+            self.ready.extend(self.decided.ends_at(end, block));
+            let from = self.decided.wanted().max(next.opening().height.next());
+            if !self.decided.is_over() {
+                return;
+            }
+            // It proves something: it did so in the epoch before.
+            let Ok(decided) = family::follow(&self.cluster, next.clone(), from) else { return };
+            (self.decided, self.newest, self.epoch) = (decided, None, next.epoch());
+            self.scheme = Arc::new(ByKey::new(next));
+        }
     }
 
     async fn ask_one(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
-        let replica = ReplicaId(self.asked as u16);
+        let Some((replica, address)) = self.replicas.get(self.asked).cloned() else {
+            return Err(PullError::Silent(ReplicaId::default()));
+        };
         let silent = PullError::Silent(replica);
-        let Some(address) = self.replicas.get(self.asked).cloned() else { return Err(silent) };
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => dial(replica, address, self.chain).await?,
@@ -158,8 +243,19 @@ impl Puller {
     /// What proves the last blocks that were handed out, beside these themselves.
     #[must_use]
     pub fn proof(&self) -> Proof {
-        Proof { blocks: self.decided.held_back(), newest: self.newest.clone() }
+        let handovers = self.following.as_ref().map(|chain| chain.handovers().to_vec());
+        Proof {
+            blocks: self.decided.held_back(),
+            newest: self.newest.clone(),
+            handovers: handovers.unwrap_or_default(),
+        }
     }
+}
+
+/// The height and the identity of the block that sealed the epoch before this committee's.
+fn end_before(next: &Committee) -> (Height, BlockId) {
+    let opening = next.opening();
+    (Height(opening.height.0.saturating_sub(1)), opening.after)
 }
 
 /// What proves the last of some decided blocks.
@@ -169,6 +265,8 @@ pub struct Proof {
     pub blocks: Vec<Bytes>,
     /// An encoded [`Newest`](quorate_core::client::proven::Newest), where one was needed.
     pub newest: Option<Bytes>,
+    /// How the epochs ended, encoded, from the first.
+    pub handovers: Vec<Bytes>,
 }
 
 /// Blocks that are verified at a time.
@@ -185,16 +283,49 @@ pub fn verify(
     blocks: &[Bytes],
     proof: &Proof,
 ) -> Result<Vec<DecidedBlock>, VerifyError> {
-    let (scheme, mut decided) = (family::scheme(cluster), family::follow(cluster, from)?);
+    let committees = committees(cluster, proof)?;
     let all: Vec<_> = blocks.iter().chain(&proof.blocks).cloned().collect();
     let mut proven = Vec::with_capacity(blocks.len());
-    for some in all.chunks(VERIFIED_AT_ONCE) {
-        proven.extend(decided.take(some, &*scheme)?);
-    }
-    if let Some(newest) = &proof.newest {
-        proven.extend(decided.prove(newest, &*scheme)?);
+    let (mut left, mut from) = (&all[..], from);
+    for (at, committee) in committees.iter().enumerate() {
+        let end = committees.get(at + 1).map(end_before);
+        from = from.max(committee.opening().height.next());
+        if end.is_some_and(|(end, _)| from > end) {
+            continue;
+        }
+        let scheme: Arc<dyn Scheme> = match cluster.is_governed() {
+            true => Arc::new(ByKey::new(committee.clone())),
+            false => family::scheme(cluster),
+        };
+        let mut decided = family::follow(cluster, committee.clone(), from)?;
+        let mut most = left.len();
+        if let Some((end, block)) = end {
+            decided.ends_at(end, block);
+            most = most.min(usize::try_from(end.0 - from.0 + 1).unwrap_or(most));
+        }
+        let here;
+        (here, left) = left.split_at(most);
+        for some in here.chunks(VERIFIED_AT_ONCE) {
+            proven.extend(decided.take(some, &*scheme)?);
+        }
+        if left.is_empty() {
+            if let Some(newest) = &proof.newest {
+                proven.extend(decided.prove(newest, &*scheme)?);
+            }
+            break;
+        }
     }
     Ok(proven)
+}
+
+/// The committees up to the last one that is proven.
+fn committees(cluster: &Cluster, proof: &Proof) -> Result<Vec<Committee>, VerifyError> {
+    let Some(following) = Following::of(cluster) else {
+        return Ok(vec![cluster.committee().map_err(Lacking::from)?]);
+    };
+    let mut chain = following.begin();
+    chain.take(proof.handovers.clone())?;
+    Ok(chain.committees().to_vec())
 }
 
 /// Why blocks are not verified.
@@ -206,6 +337,9 @@ pub enum VerifyError {
     /// They are no decided chain of the cluster.
     #[error(transparent)]
     NotDecided(#[from] NotDecided),
+    /// It is not proven how the members changed.
+    #[error(transparent)]
+    NotFollowed(#[from] NotFollowed),
 }
 
 /// The next answer to a pull; anything else is passed over.
@@ -220,6 +354,11 @@ async fn answer(connection: &mut Connection) -> Option<Result<(Height, Vec<Bytes
     }
 }
 
+/// For answers of many blocks or long values.
+pub(super) fn limits() -> Limits {
+    Limits { frame_bytes: MAX_REPLY_BYTES + ANSWER_OVERHEAD_BYTES, ..Limits::clients() }
+}
+
 /// Connects to a replica for answers of many blocks or long values, and makes sure that it is this
 /// one.
 pub(super) async fn dial(
@@ -227,10 +366,8 @@ pub(super) async fn dial(
     address: ReplicaAddress,
     chain: Digest,
 ) -> Result<Connection, DialError> {
-    let limits =
-        Limits { frame_bytes: MAX_REPLY_BYTES + ANSWER_OVERHEAD_BYTES, ..Limits::clients() };
     let connection =
-        quorate_transport::connect(&address.address, address.key, chain, limits).await?;
+        quorate_transport::connect(&address.address, address.key, chain, limits()).await?;
     match connection.replica() == replica {
         true => Ok(connection),
         false => Err(DialError::Refused { address: address.address, refusal: Refusal::Role }),

@@ -17,12 +17,13 @@ use quorate_core::client::message::{Request, Response};
 use quorate_core::client::succession::{Follower, NotFollowed};
 use quorate_core::{Committee, Digest, ReplicaId};
 use quorate_crypto::ed25519::Ed25519;
+use quorate_transport::{Connection, DialError, connect_to_anybody};
 use tokio::task::JoinSet;
 
 use super::ReplicaAddress;
-use super::pull::dial;
+use super::pull::{dial, limits};
 use super::verified::AskError;
-use crate::config::{Cluster, Contact};
+use crate::config::{Cluster, Contact, HostPort};
 use crate::family;
 
 /// How long a member may take to answer.
@@ -108,6 +109,12 @@ impl Chain {
         &self.committees
     }
 
+    /// What led to the newest: how epochs ended, from the first, encoded.
+    #[must_use]
+    pub fn handovers(&self) -> &[Bytes] {
+        &self.handovers
+    }
+
     /// What a client begins with that is to know as much as this.
     #[must_use]
     pub fn following(&self) -> Following {
@@ -147,6 +154,29 @@ impl Chain {
     pub async fn catch_up(&mut self) -> Result<(), Unreached> {
         while self.look().await? {}
         Ok(())
+    }
+
+    /// Asks whoever answers clients at an address how the newest epoch that is known here ended,
+    /// and so on, until it knows no later one. Who it is does not matter: nobody can forge an
+    /// answer.
+    ///
+    /// # Errors
+    /// [`AskError`]: it does not answer, or its answer proves nothing.
+    pub async fn ask_at(&mut self, address: &HostPort) -> Result<(), AskError> {
+        loop {
+            let (chain, from) = (self.committee().chain(), self.committee().epoch());
+            let at = address.to_string();
+            let dialled = connect_to_anybody(&at, chain, limits());
+            let answer = answered(dialled, &Request::Handovers { id: 1, from }).await?;
+            let Response::Handovers { handovers, .. } = answer else {
+                return Err(AskError::Silent);
+            };
+            match self.take(handovers) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(AskError::NotFollowed(error)),
+            }
+        }
     }
 
     /// Asks all members of the newest committee. Returns whether one led on.
@@ -199,8 +229,15 @@ pub async fn request_of(
     chain: Digest,
     request: &Request,
 ) -> Result<Response, AskError> {
+    answered(dial(replica, address, chain), request).await
+}
+
+async fn answered(
+    dialled: impl Future<Output = Result<Connection, DialError>>,
+    request: &Request,
+) -> Result<Response, AskError> {
     let answered = async {
-        let dialled = dial(replica, address, chain).await;
+        let dialled = dialled.await;
         let mut connection = dialled.map_err(|error| AskError::Dial(error.to_string()))?;
         connection.push(request.to_bytes().into()).map_err(|_| AskError::Closed)?;
         while let Some(message) = poll_fn(|cx| connection.poll_receive(cx)).await {

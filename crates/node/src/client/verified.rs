@@ -18,6 +18,7 @@ use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::client::proven::{Bound, NotProven, Proofs, newest};
+use quorate_core::client::succession::NotFollowed;
 use quorate_core::{Committee, Digest, Height, ReplicaId, planted};
 use quorate_transport::Connection;
 use tokio::task::JoinSet;
@@ -62,6 +63,9 @@ pub enum AskError {
     /// Its answer cannot be read.
     #[error("answers with garbage: {0}")]
     Garbage(DecodeError),
+    /// What it says of the members is not proven.
+    #[error("is not believed: {0}")]
+    NotFollowed(NotFollowed),
     /// It says that it proves nothing.
     #[error("proves nothing: {}", why(*.0))]
     Unproven(Unproven),
@@ -173,6 +177,14 @@ impl VerifiedReader {
         })
     }
 
+    /// The same, where members may change: it begins with those that `following` leads to.
+    #[must_use]
+    pub fn following(mut self, cluster: &Cluster, following: &Following) -> Self {
+        self.following = Some((cluster.clone(), following.begin()));
+        self.go_over();
+        self
+    }
+
     /// What is under `key`, in a state at most `max_lag_blocks` behind the newest certified block.
     /// Replicas are asked one after the other until one is believed, each read beginning with
     /// another.
@@ -195,9 +207,15 @@ impl VerifiedReader {
 
     /// Looks whether there are other members by now, and goes over to them.
     async fn follow(&mut self) -> bool {
-        let Some((cluster, chain)) = &mut self.following else { return false };
+        let Some((_, chain)) = &mut self.following else { return false };
         // What stands in the way, the read has told.
         let _ = chain.catch_up().await;
+        self.go_over()
+    }
+
+    /// Goes over to the newest members that are known, if there are others by now.
+    fn go_over(&mut self) -> bool {
+        let Some((cluster, chain)) = &self.following else { return false };
         let committee = chain.committee().clone();
         if committee.epoch() == self.committee.epoch() {
             return false;

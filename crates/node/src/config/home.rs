@@ -39,6 +39,12 @@ impl Home {
         self.config_folder().join("member.toml")
     }
 
+    /// What a replica is to others once it has its next consensus key.
+    #[must_use]
+    pub fn next_file(&self) -> PathBuf {
+        self.config_folder().join("next-key.toml")
+    }
+
     /// This process's own configuration.
     #[must_use]
     pub fn node_file(&self) -> PathBuf {

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use quorate_core::base::crypto::{
     Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
 };
-use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::message::Response;
@@ -30,6 +29,7 @@ use super::desk::Work;
 use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
+use super::keyring::Keyring;
 use super::links::Links;
 use super::metrics::{Metrics, StageClock, reason_name};
 use super::profile::{Follower, Stage};
@@ -156,8 +156,8 @@ pub struct Reach<T: Types> {
     pub epochs: Arc<Epochs>,
     /// This replica.
     pub me: ReplicaId,
-    /// The public half of its consensus key.
-    pub own_key: ReplicaKey,
+    /// Its consensus keys.
+    pub keyring: Arc<Keyring>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// On which connections a client's key is answered.
@@ -510,6 +510,7 @@ impl<T: Types> Reach<T> {
             self.metrics.state_root_differs_at.set(0);
             self.metrics.state_root_differs_views.set(0);
         }
+        self.erase_former_key(blocks);
         self.index.committed(blocks);
         self.follower.committed(blocks);
         self.metrics.recent.committed(blocks);

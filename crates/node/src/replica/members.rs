@@ -2,16 +2,17 @@
 //! people, and gives this replica's word that it is ready.
 
 use bytes::Bytes;
-use quorate_core::Committee;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::Response;
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::state_machine::StateMachine;
-use quorate_core::protocols::protocol::{Protocol, Types};
+use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
+use quorate_core::{Committee, ReplicaId};
 
 use super::decide::{Decider, Reach};
 use super::inbox::Question;
+use super::keyring::Keyring;
 use crate::config::Contact;
 
 impl<T: Types> Reach<T> {
@@ -25,6 +26,7 @@ impl<T: Types> Reach<T> {
             }
         }
         let before = self.epochs.standing(self.me);
+        take_key(&self.keyring, &committee, self.me);
         self.epochs.begin(committee);
         self.links.change_members(self.epochs.peers());
         self.metrics.epoch.set(epoch.0);
@@ -35,6 +37,39 @@ impl<T: Types> Reach<T> {
             Some(said) => tracing::warn!("{said}"),
             None => tracing::info!("this replica counts from now on"),
         }
+    }
+
+    /// Erases the key of the epoch before, if these blocks show that a certificate of the current
+    /// epoch is durable here. The second block above the epoch's genesis carries one, or was
+    /// committed by a quorum that had one; and a block is written down before it is committed.
+    pub(super) fn erase_former_key(&self, blocks: &[BlockOf<T>]) {
+        let Some(last) = blocks.last().filter(|_| self.keyring.has_former()) else { return };
+        if last.height() < self.epochs.committee().opening().height.plus(2) {
+            return;
+        }
+        match self.keyring.erase_former() {
+            Ok(()) => tracing::info!("the consensus key of the epoch before is erased"),
+            Err(error) => tracing::warn!(
+                "the consensus key of the epoch before could not be erased: {error}; see to the \
+                 folder of the keys, and restart"
+            ),
+        }
+    }
+}
+
+/// From now on the replica signs by the key that this committee names, if it is a member.
+pub(super) fn take_key(keyring: &Keyring, committee: &Committee, me: ReplicaId) {
+    let Some(key) = committee.key(me) else { return };
+    let before = keyring.public();
+    if !keyring.enter(key) {
+        let epoch = committee.epoch();
+        tracing::error!(
+            "epoch {epoch} names the consensus key {key} for this replica, and it has {before}: \
+             what it signs counts for nothing. Put the key file back as consensus.key.next beside \
+             the other one and restart; or have another key named (`quorate member new-key`)"
+        );
+    } else if before != *key {
+        tracing::info!("this replica signs by its new consensus key {key}");
     }
 }
 
@@ -66,9 +101,8 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
                 return Err(format!("the contact of replica {id} cannot be read: {error}"));
             }
         }
-        if next.key(self.reach.me) != Some(&self.reach.own_key) {
-            return Err("the change gives it another key than it has".to_owned());
-        }
+        let signer = next.key(self.reach.me).and_then(|key| self.reach.keyring.signer_of(key));
+        let signer = signer.ok_or("the change gives it another key than it has")?;
         let connected = self.reach.links.connected();
         let others = connected.into_iter().filter(|id| *id != self.reach.me);
         let reached = current.weight_of(others.chain([self.reach.me]));
@@ -83,6 +117,6 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
         if !self.replica.is_caught_up() {
             return Err("it has not caught up; try again when it has".to_owned());
         }
-        Ok(self.reach.signer.sign(&change.change.readiness(&current.chain())))
+        Ok(signer.sign(&change.change.readiness(&current.chain())))
     }
 }

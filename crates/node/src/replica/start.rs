@@ -188,7 +188,9 @@ impl Setup {
         let epochs = Arc::new(Epochs::new(self.committee.clone()));
         ended.iter().for_each(|handover| epochs.begin(handover.next.clone()));
         epochs.add(ended);
-        metrics.epoch.set(epochs.committee().epoch().0);
+        let committee = epochs.committee();
+        metrics.epoch.set(committee.epoch().0);
+        super::members::take_key(&self.keyring, &committee, self.me);
         if epochs.is_governed() {
             self.members = epochs.peers();
         }
@@ -341,7 +343,7 @@ impl Setup {
             index: Arc::clone(&shared.index),
             epochs: Arc::clone(&shared.epochs),
             me: self.me,
-            own_key: self.consensus_key.clone(),
+            keyring: Arc::clone(&self.keyring),
             metrics: Arc::clone(metrics),
             routes: Routes::default(),
             executed: Vec::new(),

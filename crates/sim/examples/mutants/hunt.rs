@@ -10,7 +10,7 @@ use quorate_core::mutant;
 use quorate_sim::Cluster;
 
 use crate::pbft::attacks::{COUNT, name};
-use crate::{attacks, pbft, schedules, twins};
+use crate::{attacks, epochs, pbft, schedules, twins};
 
 /// Something that looks for violations, world by world.
 #[derive(Clone, Copy)]
@@ -51,6 +51,20 @@ pub const PBFT_TOOLS: [Tool; 4] = [
     Tool { name: "attacks", worlds: COUNT, all: Some((COUNT, name)), run: pbft::attacks },
     Tool { name: "twins", worlds: 40, all: None, run: pbft::twins },
     Tool { name: "swarm", worlds: 10, all: None, run: pbft::swarm },
+];
+
+/// The tools for worlds in which members change.
+pub const EPOCH_TOOLS: [Tool; 5] = [
+    Tool { name: "changes", worlds: 10, all: None, run: epochs::changes },
+    Tool { name: "liars", worlds: 10, all: None, run: epochs::liars },
+    Tool {
+        name: "attacks",
+        worlds: epochs::COUNT,
+        all: Some((epochs::COUNT, epochs::name)),
+        run: epochs::attacks,
+    },
+    Tool { name: "twins", worlds: 40, all: None, run: epochs::twins },
+    Tool { name: "edges", worlds: 40, all: None, run: epochs::edges },
 ];
 
 /// A violation.

@@ -12,6 +12,8 @@
 #[cfg(quorate_mutants)]
 mod attacks;
 #[cfg(quorate_mutants)]
+mod epochs;
+#[cfg(quorate_mutants)]
 mod forger;
 #[cfg(quorate_mutants)]
 mod hunt;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use quorate_core::mutant::{self, ALL, Mutant};
+use quorate_core::mutant::{self, ALL, EPOCHS, Mutant};
 use quorate_core::protocols::pbft;
 
-use crate::hunt::{Caught, PBFT_TOOLS, TOOLS, Tool, hunt, listen};
+use crate::hunt::{Caught, EPOCH_TOOLS, PBFT_TOOLS, TOOLS, Tool, hunt, listen};
 use crate::schedules;
 
 /// What was asked for.
@@ -41,7 +41,11 @@ impl Options {
 
     /// The tools for a variant's mutants.
     fn tools(&self, variant: Option<&str>) -> Vec<Tool> {
-        let all: &[Tool] = if variant == Some(pbft::NAME) { &PBFT_TOOLS } else { &TOOLS };
+        let all: &[Tool] = match variant {
+            Some(pbft::NAME) => &PBFT_TOOLS,
+            Some(EPOCHS) => &EPOCH_TOOLS,
+            _ => &TOOLS,
+        };
         let asked = |tool: &Tool| {
             self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == tool.name))
         };
@@ -179,7 +183,7 @@ finding as well.
 
 All bugs caught is no measure of what the tools find unaided: we wrote `attacks`, `holders` and
 `views`, and sharpened the oracles, with these bugs at hand. PBFT's bugs are looked for by `phases`,
-`attacks` of its own, `twins` and `swarm`.
+`attacks` of its own, `twins` and `swarm`; bugs of epochs by the tools for them alone.
 
 [Sources](protocols/README.md#sources) have their names from there. \"Class of bug\" names no single
 public bug.
@@ -196,5 +200,9 @@ public bug.
 | holders | one replica after another is cut off with a certificate that nobody else has |
 | views | who is cut off changes with each view and each certificate, with and without twins |
 | phases | PBFT: who hears which phase of whom changes, replicas come and go, one may lie |
+| changes, liars | epochs: the worlds of `quorate sim --trouble changes` and `lying-changes` |
+| attacks | epochs: newcomers that are not there, removed members that sign, a heavy one that is away |
+| twins | epochs: a twin of one of the first members, while the ends of epochs reach some alone |
+| edges | epochs: a replica is cut off with a certificate of a change that nobody else has |
 
 ";

@@ -54,7 +54,7 @@ pub fn variants() -> Vec<&'static dyn Rules> {
     }
 }
 
-fn draw_rules(rng: &mut Rng) -> &'static dyn Rules {
+pub fn draw_rules(rng: &mut Rng) -> &'static dyn Rules {
     let variants = variants();
     variants[rng.below(variants.len() as u64) as usize]
 }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::liveness;
 use crate::mutant::Driver;
 use crate::oracles::Oracles;
+use crate::planted;
 use crate::rng::Rng;
 use crate::swarm::draw;
 use crate::trace::Trace;
@@ -40,7 +41,8 @@ impl Family for HotStuffs {
         let steps = steps.map(|steps| steps.of(id));
         Box::new(move |committee| {
             let me = ReplicaId(id as u16);
-            let driver = HotStuff::new(committee.clone(), me, settings.clone());
+            let committee = planted::committee(committee.clone());
+            let driver = HotStuff::new(committee, me, settings.clone());
             Driver::new(driver, mutation(id)).watched(steps.clone())
         })
     }
@@ -90,6 +92,21 @@ impl Family for HotStuffs {
     fn holds(oracles: &mut Oracles, replica: usize, core: &Core) {
         if let Some(strict) = &mut oracles.strict {
             strict.holds(replica, core);
+        }
+    }
+
+    fn epoch_began(cluster: &Cluster, slot: usize, epoch: Epoch) {
+        let ends = cluster.core(slot).handovers();
+        let Some(ended) = usize::try_from(epoch.0).ok().and_then(|epoch| epoch.checked_sub(1))
+        else {
+            return;
+        };
+        let first = cluster.config.committee();
+        let before = ended.checked_sub(1).and_then(|before| ends.get(before));
+        let old = before.map_or(&first, |before| &before.next);
+        let is_faulty = |id: usize| cluster.slots.iter().any(|slot| slot.id == id && slot.faulty);
+        if let Some(handover) = ends.get(ended) {
+            cluster.oracles.handed_over(cluster.slots[slot].id, old, handover, is_faulty);
         }
     }
 

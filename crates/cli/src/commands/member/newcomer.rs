@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quorate_core::ReplicaId;
-use quorate_node::config::{Finding, Home, HostPort, Place, load_cluster};
+use quorate_node::config::{Finding, Home, HostPort, Overrides, Place, load, load_cluster};
 use quorate_node::newcomer::{self, Newcomer};
 use serde_json::json;
 
 use super::Known;
+use crate::arguments::HomeArgument;
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json, warn};
 
@@ -35,6 +36,38 @@ pub struct Arguments {
     /// Its id: one that nobody has. Default: the cluster is asked for one.
     #[arg(long, value_name = "ID")]
     id: Option<u16>,
+}
+
+/// Make the next consensus key of the replica in this home, beside the one in use. The replica may
+/// run. What it writes to config/next-key.toml is for an administrator (`quorate member
+/// rotate-key`); the key itself never leaves this machine.
+#[derive(Debug, Args)]
+pub struct KeyArguments {
+    /// The replica's home.
+    #[command(flatten)]
+    home: HomeArgument,
+}
+
+pub(super) fn next_key(arguments: &KeyArguments, format: Format) -> Result<(), Failure> {
+    let home = arguments.home.home();
+    let loaded = load(&home, &Overrides::with_process_environment(Vec::new()))?;
+    warn(&loaded.warnings);
+    let next = newcomer::next_key(&loaded);
+    let next = next.map_err(|finding| Failure::new(Exit::Usage, finding))?;
+    let (id, file) = (next.member.id, home.next_file());
+    match format {
+        Format::Table => print(&format!(
+            "replica {id} is ready for the consensus key {}\n\
+             hand {} to an administrator: quorate member rotate-key FILE\n",
+            next.member.consensus_key,
+            file.display()
+        )),
+        Format::Json => print_json(&json!({
+            "replica": id.0,
+            "consensus_key": next.member.consensus_key.to_string(),
+            "next_key": file.display().to_string(),
+        })),
+    }
 }
 
 pub(super) fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {

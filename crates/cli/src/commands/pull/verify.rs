@@ -51,7 +51,7 @@ pub(super) fn run(file: &Path, cluster: &Cluster, format: Format) -> Result<(), 
         let what = format!("nothing in the file proves that the last {left} blocks are decided");
         return Err(wrong(*line, what));
     }
-    let through = from + pulled.lines.len() as u64 - 1;
+    let through = proven.last().map_or(from, |last| last.height.0);
     match format {
         Format::Table => print(&format!(
             "heights {from} to {through} are decided in chain {} ({})\n",
@@ -89,16 +89,24 @@ fn read(file: &Path) -> Result<Pulled, Failure> {
             serde_json::from_str(&line).map_err(|error| at(&format!("not JSON: {error}")))?;
         let bytes = |value: &Value| value.as_str().and_then(unhex).map(Bytes::from);
         if let Some(proof) = value.get("proof") {
-            let blocks =
-                proof["blocks"].as_array().map(|blocks| blocks.iter().map(bytes).collect());
-            let Some(Some(blocks)) = blocks else {
+            let list = |name: &str| -> Option<Vec<Bytes>> {
+                proof[name].as_array()?.iter().map(bytes).collect()
+            };
+            let Some(blocks) = list("blocks") else {
                 return Err(at("`proof.blocks` is no list of bytes"));
+            };
+            let handovers = match &proof["handovers"] {
+                Value::Null => Some(Vec::new()),
+                _ => list("handovers"),
+            };
+            let Some(handovers) = handovers else {
+                return Err(at("`proof.handovers` is no list of bytes"));
             };
             let newest = match &proof["newest"] {
                 Value::Null => None,
                 newest => Some(bytes(newest).ok_or_else(|| at("`proof.newest` is no bytes"))?),
             };
-            pulled.proof = Proof { blocks, newest };
+            pulled.proof = Proof { blocks, newest, handovers };
             continue;
         }
         let encoded = bytes(&value["encoded"]).ok_or_else(|| at("a block without `encoded`"))?;

@@ -152,6 +152,29 @@ impl Committee {
         Self { quorum, ..self }
     }
 
+    /// The same with those of an earlier epoch beside its own: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    #[must_use]
+    pub fn with_those_of(self, earlier: &Self) -> Self {
+        let size = self.members.len().max(earlier.members.len());
+        let one = |id: usize| {
+            let now = self.members.get(id).cloned().flatten();
+            now.or_else(|| earlier.members.get(id).cloned().flatten())
+        };
+        Self { members: (0..size).map(one).collect(), ..self }
+    }
+
+    /// The same with weights of 1: a bug put in on purpose.
+    #[cfg(quorate_mutants)]
+    #[must_use]
+    pub fn by_heads(self) -> Self {
+        let mut members = self.members.to_vec();
+        members.iter_mut().flatten().for_each(|member| member.weight = member.weight.min(1));
+        let governance = (*self.governance).clone();
+        let heads = Self::with_members(self.chain, self.epoch, self.opening, members, governance);
+        heads.unwrap_or(self)
+    }
+
     /// How many ids there are, vacant ones included.
     #[must_use]
     pub fn size(&self) -> usize {

@@ -9,6 +9,8 @@ use quorate_crypto::{ConsensusKey, SecretKey};
 
 use super::Loaded;
 use crate::config::finding::{ConfigError, Finding, Place};
+use crate::config::schema::{Kind, Value};
+use crate::replica::keyring::beside;
 
 /// The secret keys of a replica.
 #[derive(Debug)]
@@ -49,14 +51,14 @@ impl Loaded {
             &role,
             key_file::read_consensus(role.file, self.cluster.signatures),
             public_half,
-            &member.consensus_key,
+            &self.consensus_keys(),
         );
         let role = Role { name: "transport", file: &files.transport, set: &places.transport };
         let transport = self.matching(
             &role,
             key_file::read(role.file),
             |key| ReplicaKey::from(key.public_key().0),
-            &ReplicaKey::from(member.transport_key.0),
+            &[ReplicaKey::from(member.transport_key.0)],
         );
         match (consensus, transport) {
             (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
@@ -67,19 +69,32 @@ impl Loaded {
         }
     }
 
-    /// The key that was read, if it is the one that is `expected`.
+    /// The consensus keys that this member may have by now: the first one, and those that it went
+    /// over to since.
+    fn consensus_keys(&self) -> Vec<ReplicaKey> {
+        let noted = beside(&self.node.keys.consensus, "public");
+        let noted = std::fs::read_to_string(noted).unwrap_or_default();
+        let later = noted.lines().filter_map(|line| match Kind::Hex(&[32]).parse(line)? {
+            Value::Hex(bytes) => ReplicaKey::new(&bytes),
+            _ => None,
+        });
+        [self.member.consensus_key.clone()].into_iter().chain(later).collect()
+    }
+
+    /// The key that was read, if it is one of those that are `expected`.
     fn matching<K>(
         &self,
         role: &Role<'_>,
         read: Result<K, KeyFileError>,
         public: impl Fn(&K) -> ReplicaKey,
-        expected: &ReplicaKey,
+        expected: &[ReplicaKey],
     ) -> Result<K, Finding> {
         let key = read.map_err(|error| key_file_finding(role, &error))?;
         let found = public(&key);
-        if *expected == found {
+        if expected.contains(&found) {
             return Ok(key);
         }
+        let expected = expected.last().map(ReplicaKey::to_string).unwrap_or_default();
         let (id, name) = (self.node.replica, role.name);
         Err(Finding::new(
             format!(
