@@ -317,6 +317,18 @@ pub fn proofs_of(cluster: &Cluster, committee: Committee) -> Result<Arc<dyn Proo
 /// # Errors
 /// [`Lacking`] if the blocks of the cluster's protocol prove nothing.
 pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lacking> {
+    follow_of(cluster, cluster.committee()?, from)
+}
+
+/// The same where the members are by now those of `committee`.
+///
+/// # Errors
+/// [`Lacking`] if the blocks of the cluster's protocol prove nothing.
+pub fn follow_of(
+    cluster: &Cluster,
+    committee: Committee,
+    from: Height,
+) -> Result<Box<dyn Follow>, Lacking> {
     struct Pull(Committee, Height);
     impl Job for Pull {
         type Output = Option<Box<dyn Follow>>;
@@ -326,7 +338,7 @@ pub fn follow(cluster: &Cluster, from: Height) -> Result<Box<dyn Follow>, Lackin
         }
     }
     let (protocol, wanted) = (cluster.protocol.name(), Capability::Pull);
-    let found = Family::agreed(cluster).run(Pull(cluster.committee()?, from));
+    let found = Family::agreed(cluster).run(Pull(committee, from));
     found.ok_or(Lacking::Capability { protocol, wanted })
 }
 
@@ -412,6 +424,15 @@ pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
     match cluster.scheme() {
         Ok(scheme) => Arc::new(scheme),
         Err(error) => unreachable!("the keys of a cluster are checked before it is used: {error}"),
+    }
+}
+
+/// The same where the members are by now those of `committee`.
+#[must_use]
+pub fn scheme_of(cluster: &Cluster, committee: &Committee) -> Arc<dyn Scheme> {
+    match cluster.is_governed() {
+        true => Arc::new(ByKey::new(committee.clone())),
+        false => scheme(cluster),
     }
 }
 

@@ -12,7 +12,7 @@ use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _};
 use quorate_core::client::decided::{DecidedBlock, Follow, NotDecided};
 use quorate_core::client::message::{MAX_REPLY_BYTES, Request, Response};
-use quorate_core::{Digest, Height, ReplicaId};
+use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_transport::{Connection, DialError, Limits, Refusal};
 
 use super::ReplicaAddress;
@@ -66,7 +66,7 @@ pub enum PullError {
 
 /// An executor's way to the decided blocks.
 pub struct Puller {
-    replicas: Vec<ReplicaAddress>,
+    replicas: Vec<(ReplicaId, ReplicaAddress)>,
     chain: Digest,
     scheme: Arc<dyn Scheme>,
     decided: Box<dyn Follow>,
@@ -89,11 +89,26 @@ impl Puller {
         cluster: &Cluster,
         from: Height,
     ) -> Result<Self, Lacking> {
+        let replicas = replicas.into_iter().enumerate();
+        let replicas = replicas.map(|(id, address)| (ReplicaId(id as u16), address));
+        Self::of(replicas.collect(), cluster, cluster.committee()?, from)
+    }
+
+    /// The same where the members are by now those of `committee`.
+    ///
+    /// # Errors
+    /// [`Lacking`] if the cluster's protocol proves nothing.
+    pub fn of(
+        replicas: Vec<(ReplicaId, ReplicaAddress)>,
+        cluster: &Cluster,
+        committee: Committee,
+        from: Height,
+    ) -> Result<Self, Lacking> {
         Ok(Self {
             replicas,
-            chain: cluster.committee()?.chain(),
-            scheme: family::scheme(cluster),
-            decided: family::follow(cluster, from)?,
+            chain: committee.chain(),
+            scheme: family::scheme_of(cluster, &committee),
+            decided: family::follow_of(cluster, committee, from)?,
             asked: 0,
             connection: None,
             round: 0,
@@ -111,16 +126,22 @@ impl Puller {
         let pulled = self.ask_one().await;
         let useful = pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty());
         if !useful {
-            self.connection = None;
-            self.asked = (self.asked + 1) % self.replicas.len().max(1);
+            self.ask_another();
         }
         pulled
     }
 
+    /// The next call asks the next replica.
+    pub fn ask_another(&mut self) {
+        self.connection = None;
+        self.asked = (self.asked + 1) % self.replicas.len().max(1);
+    }
+
     async fn ask_one(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
-        let replica = ReplicaId(self.asked as u16);
+        let Some((replica, address)) = self.replicas.get(self.asked).cloned() else {
+            return Err(PullError::Silent(ReplicaId(0)));
+        };
         let silent = PullError::Silent(replica);
-        let Some(address) = self.replicas.get(self.asked).cloned() else { return Err(silent) };
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => dial(replica, address, self.chain).await?,
@@ -185,7 +206,22 @@ pub fn verify(
     blocks: &[Bytes],
     proof: &Proof,
 ) -> Result<Vec<DecidedBlock>, VerifyError> {
-    let (scheme, mut decided) = (family::scheme(cluster), family::follow(cluster, from)?);
+    let committee = cluster.committee().map_err(Lacking::from)?;
+    verify_of(cluster, &committee, (from, blocks), proof)
+}
+
+/// The same where the members are by now those of `committee`.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_of(
+    cluster: &Cluster,
+    committee: &Committee,
+    (from, blocks): (Height, &[Bytes]),
+    proof: &Proof,
+) -> Result<Vec<DecidedBlock>, VerifyError> {
+    let scheme = family::scheme_of(cluster, committee);
+    let mut decided = family::follow_of(cluster, committee.clone(), from)?;
     let all: Vec<_> = blocks.iter().chain(&proof.blocks).cloned().collect();
     let mut proven = Vec::with_capacity(blocks.len());
     for some in all.chunks(VERIFIED_AT_ONCE) {

@@ -108,6 +108,12 @@ impl Chain {
         &self.committees
     }
 
+    /// How epochs ended, one after the other: what led to the newest committee.
+    #[must_use]
+    pub fn handovers(&self) -> &[Bytes] {
+        &self.handovers
+    }
+
     /// What a client begins with that is to know as much as this.
     #[must_use]
     pub fn following(&self) -> Following {
