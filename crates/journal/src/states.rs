@@ -109,8 +109,7 @@ impl States {
         chunks: Chunks<'_>,
     ) -> Result<(), StatesError> {
         let number = meta.block.height().0;
-        let mut writer =
-            self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
+        let mut writer = self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
         let mut result = Ok(());
         let handed_out = chunks(&mut |chunk| {
             result = Self::write_chunk(&mut writer, chunk);

@@ -38,7 +38,9 @@ pub use combination::{Choices, Combination};
 pub use contact::{Contact, peers};
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
-pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, parse_cluster, public_half};
+pub use load::{
+    Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, parse_cluster, public_half,
+};
 pub use node::{
     Clients, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
     node_file_text,

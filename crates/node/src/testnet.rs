@@ -25,8 +25,9 @@ use quorate_transport::TransportName;
 
 use crate::begin::begin_in;
 use crate::config::{
-    Application, BatchLimits, Cluster, ClusterLimits, Combination, Cores, Durability, Finding, Home,
-    HostPort, LivenessName, Member, Place, Restored, SamplingName, canonical_table, combination, node_file_text, public_half,
+    Application, BatchLimits, Cluster, ClusterLimits, Combination, Cores, Durability, Finding,
+    Home, HostPort, LivenessName, Member, Place, Restored, SamplingName, canonical_table,
+    combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 

@@ -115,11 +115,7 @@ impl<T: Types> Amnesia<T> {
     }
 
     /// Takes in an answer, as [`Rejoin::testimony`] does.
-    pub fn heard(
-        &mut self,
-        from: ReplicaId,
-        testimony: T::Testimony,
-    ) -> Option<Vec<T::Testimony>> {
+    pub fn heard(&mut self, from: ReplicaId, testimony: T::Testimony) -> Option<Vec<T::Testimony>> {
         self.own.as_mut()?.testimony(from, testimony)
     }
 
@@ -131,12 +127,7 @@ impl<T: Types> Amnesia<T> {
     }
 
     /// A testimony is being signed, one of at most `most`.
-    pub fn sign(
-        &mut self,
-        statement: Statement,
-        testimony: Testimony<T::Testimony>,
-        most: usize,
-    ) {
+    pub fn sign(&mut self, statement: Statement, testimony: Testimony<T::Testimony>, most: usize) {
         self.to_sign.insert(statement, testimony);
         while self.to_sign.len() > most {
             self.to_sign.pop_first();

@@ -154,9 +154,8 @@ fn a_chain_that_begins_with_a_restored_state_begins_with_no_other() {
     quorate_journal::create(Arc::new(log.clone()), log_options(), &owner).expect("a log");
     let disks = disks(&log, MemoryDisk::new());
     let begin = |owner: &Owner<Types>| {
-        quorate_journal::open(&disks, owner, options(), &KeyValue::new).map(|opened| {
-            (opened.execution.height(), opened.execution.summary().application)
-        })
+        quorate_journal::open(&disks, owner, options(), &KeyValue::new)
+            .map(|opened| (opened.execution.height(), opened.execution.summary().application))
     };
     let is_refused = |begun: Result<(Height, Digest), OpenError>| match begun {
         Err(OpenError::OtherBeginning { expected, found }) => expected == root && found != root,
@@ -179,9 +178,8 @@ fn a_chain_that_begins_with_a_restored_state_begins_with_no_other() {
         quorate_journal::restore(&disks, &owner, Restored { meta, offer: None, chunks })
     };
     let genesis = owner.genesis().id();
-    let state_of = |application| {
-        Execution::new(application, crate::chain::LIMITS, genesis).expect("limits")
-    };
+    let state_of =
+        |application| Execution::new(application, crate::chain::LIMITS, genesis).expect("limits");
     let other = chain.state(HEIGHT - 1).into_application();
     put(&state_of(other)).expect("beside a log that knows nothing");
     assert!(is_refused(begin(&owner)), "it would begin with another state");

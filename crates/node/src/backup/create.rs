@@ -54,11 +54,7 @@ struct Source<'a> {
 ///
 /// # Errors
 /// [`BackupError`]. What was added before stays, and is whole.
-pub async fn create(
-    cluster: &Cluster,
-    folder: &Path,
-    full: bool,
-) -> Result<Created, BackupError> {
+pub async fn create(cluster: &Cluster, folder: &Path, full: bool) -> Result<Created, BackupError> {
     offered::check_protocol(cluster).map_err(|error| {
         let remedy = "stop all replicas, and copy their homes";
         BackupError::refused(error, folder, remedy)
@@ -248,12 +244,8 @@ impl<'a> Source<'a> {
     ) -> Result<(), Pulled> {
         let (height, mut below) = end.unwrap_or((Height(0), self.genesis()));
         created.last = created.last.max(height);
-        let puller = Puller::of(
-            self.replicas.clone(),
-            self.cluster,
-            self.committee.clone(),
-            height.next(),
-        );
+        let puller =
+            Puller::of(self.replicas.clone(), self.cluster, self.committee.clone(), height.next());
         let lacking =
             |error| BackupError::refused(error, folder.path(), "stop all replicas, and copy homes");
         let mut puller = puller.map_err(lacking)?;

@@ -23,9 +23,7 @@ use quorate_core::client::message::MAX_REPLY_BYTES;
 use quorate_core::{Digest, Epoch, Height};
 use quorate_store::disk::FileDisk;
 use quorate_store::lock::FolderLock;
-use quorate_store::snapshot::{
-    METADATA_LIMIT_BYTES, SnapshotError, SnapshotWriter, Snapshots,
-};
+use quorate_store::snapshot::{METADATA_LIMIT_BYTES, SnapshotError, SnapshotWriter, Snapshots};
 
 use super::BackupError;
 use crate::config::{Cluster, parse_cluster};

@@ -211,12 +211,8 @@ pub fn cluster(
         height,
         root: application.root(),
     };
-    let from = FromBackup {
-        restored,
-        batch: old.batch,
-        sessions: old.sessions,
-        limits: old.limits,
-    };
+    let from =
+        FromBackup { restored, batch: old.batch, sessions: old.sessions, limits: old.limits };
     let options = like(old, options, from);
     let count = replicas.unwrap_or(old.members.len());
     let part = begin_part(out)?;

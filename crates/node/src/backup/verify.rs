@@ -322,9 +322,8 @@ impl Backup {
         }
         for part in &way.blocks {
             let blocks = self.blocks(part, &committees)?;
-            let wanted = |block: &&DecidedBlock| {
-                block.height > state.height() && block.height <= way.height
-            };
+            let wanted =
+                |block: &&DecidedBlock| block.height > state.height() && block.height <= way.height;
             let wanted: Vec<_> = blocks.iter().filter(wanted).collect();
             for block in wanted {
                 if block.parent != state.block_id() {
@@ -347,7 +346,8 @@ impl Backup {
     /// The state that the chain begins with.
     fn first_state(&self, folder: &Folder) -> Result<Execution<Application>, BackupError> {
         if self.cluster.restored.is_some() {
-            let what = "the state that this chain begins with is in the backup it was restored from";
+            let what =
+                "the state that this chain begins with is in the backup it was restored from";
             let remedy = "name a height from the first state of this backup on";
             return Err(BackupError::refused(what, folder.path(), remedy));
         }
