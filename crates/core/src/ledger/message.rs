@@ -363,11 +363,7 @@ impl Encode for Response {
                 first.encode(out);
                 reason.encode(out);
             }
-            Self::Answer { id, answer } => {
-                out.push(3);
-                id.encode(out);
-                put_bytes(out, answer);
-            }
+            Self::Answer { id, answer } => put_answer(out, 3, *id, answer),
             Self::Blocks { from, blocks } => {
                 out.push(4);
                 from.encode(out);
@@ -376,16 +372,8 @@ impl Encode for Response {
                     put_bytes(out, block);
                 }
             }
-            Self::Proven { id, answer } => {
-                out.push(5);
-                id.encode(out);
-                put_bytes(out, answer);
-            }
-            Self::Newest { id, newest } => {
-                out.push(6);
-                id.encode(out);
-                put_bytes(out, newest);
-            }
+            Self::Proven { id, answer } => put_answer(out, 5, *id, answer),
+            Self::Newest { id, newest } => put_answer(out, 6, *id, newest),
             Self::Unproven { id, reason } => {
                 out.push(7);
                 id.encode(out);
@@ -402,16 +390,8 @@ impl Encode for Response {
                 id.encode(out);
                 signature.encode(out);
             }
-            Self::NotReady { id, reason } => {
-                out.push(12);
-                id.encode(out);
-                put_bytes(out, reason);
-            }
-            Self::Offer { id, offer } => {
-                out.push(13);
-                id.encode(out);
-                put_bytes(out, offer);
-            }
+            Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
+            Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
                 id.encode(out);
@@ -420,6 +400,13 @@ impl Encode for Response {
             }
         }
     }
+}
+
+/// Writes an answer that is bytes.
+fn put_answer(out: &mut Vec<u8>, kind: u8, id: u64, bytes: &[u8]) {
+    out.push(kind);
+    id.encode(out);
+    put_bytes(out, bytes);
 }
 
 impl Decode for Response {

@@ -117,8 +117,8 @@ impl Backup {
     /// [`BackupError::Refused`] if nothing does.
     pub fn way(&self, to: Option<Height>, folder: &Folder) -> Result<Way<'_>, BackupError> {
         let below = |height: Height| to.is_none_or(|to| height <= to);
-        let states = self.parts.iter().filter(|part| part.kind == Kind::State);
-        let state = states.filter(|part| below(part.head.first)).next_back();
+        let fits = |part: &&Part| part.kind == Kind::State && below(part.head.first);
+        let state = self.parts.iter().rfind(fits);
         let (mut height, mut blocks) = (state.map_or(Height(0), |part| part.head.last), Vec::new());
         while to.is_none_or(|to| height < to)
             && let Some(part) = self.blocks_above(height)

@@ -188,7 +188,8 @@ impl<T: Types> Archive<T> {
 fn has_room_for(busy: &BTreeSet<Asker>, asker: Asker) -> bool {
     let is_client = |asker: &Asker| matches!(asker, Asker::Client(_));
     let clients = busy.iter().filter(|asker| is_client(asker)).count();
-    !busy.contains(&asker) && !(is_client(&asker) && clients >= PULLS)
+    let is_full = is_client(&asker) && clients >= PULLS;
+    !is_full && !busy.contains(&asker)
 }
 
 impl Busy {
