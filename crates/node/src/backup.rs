@@ -20,6 +20,8 @@ pub mod create;
 pub mod folder;
 mod offered;
 pub mod restore;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 
 use std::fmt;

@@ -8,9 +8,10 @@ use quorate_node::backup::folder::Folder;
 use quorate_node::backup::restore::{self, Given, NewCluster};
 use quorate_node::backup::verify::Backup;
 use quorate_node::config::{Durability, Home, load};
-use quorate_node::testnet::{Options, Testnet};
+use quorate_node::testnet::{Options, Service, Testnet};
 use serde_json::json;
 
+use super::services;
 use super::testnet::{for_people, for_programs};
 use crate::arguments::durability;
 use crate::failure::Failure;
@@ -48,6 +49,12 @@ pub struct Arguments {
     /// What a vote waits for: the disk, or the operating system.
     #[arg(long, default_value = "sync", value_parser = durability(), value_name = "NAME")]
     durability: Durability,
+    /// The program of the service that is replicated, which `testnet up` runs.
+    #[arg(long, value_name = "PATH", requires = "new", conflicts_with = "pipe")]
+    program: Option<PathBuf>,
+    /// The command of the application behind a pipe that is replicated.
+    #[arg(long, value_name = "COMMAND", requires = "new")]
+    pipe: Option<String>,
     /// How many administrators may change the members of the new cluster.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     #[arg(requires = "new")]
@@ -64,9 +71,15 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let height = arguments.height.map(Height);
     match (&arguments.home, &arguments.new, &arguments.out) {
         (_, Some(chain), Some(out)) => {
+            let service = match (&arguments.program, &arguments.pipe) {
+                (Some(program), _) => services::of_program(program)?,
+                (None, Some(command)) => services::of_command(command)?,
+                (None, None) => Service::default(),
+            };
             let options = Options {
                 chain: chain.clone(),
                 base_port: arguments.port,
+                service,
                 durability: arguments.durability,
                 administrators: arguments.administrators,
                 approvals: arguments.approvals,

@@ -93,8 +93,7 @@ fn state_of_chain(
     };
     if part.head.epoch != backup.cluster.epoch {
         return Err(refused(
-            "the members have changed since the first epoch, and a replica that lost its data \
-             cannot come back into a later one",
+            "the members have changed since the first epoch: a replica gets no state of a later one",
             "replace it: `quorate member new`, then `quorate member replace`",
         ));
     }

@@ -60,7 +60,7 @@ pub(super) struct Stated {
 
 impl Verified {
     /// The heights of a further file can be restored.
-    fn add(&mut self, part: &Part) {
+    pub(super) fn add(&mut self, part: &Part) {
         let from = match part.kind {
             Kind::State => part.head.first,
             Kind::Blocks => Height(part.head.first.0.saturating_sub(1)),
