@@ -450,12 +450,6 @@ impl<S: StateMachine> Execution<S> {
         &self.application
     }
 
-    /// The application alone: for a state that another chain begins with.
-    #[must_use]
-    pub fn into_application(self) -> S {
-        self.application
-    }
-
     /// How a frame stands with the latest state; see [`Sessions::standing`].
     #[must_use]
     pub fn standing(&self, frame: &Frame) -> Standing {

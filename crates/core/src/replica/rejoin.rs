@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Recovery;
+use super::interface::Recovery;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
