@@ -1,5 +1,6 @@
 //! One file a subcommand: its arguments and what it does with them.
 
+pub mod backup;
 #[cfg(feature = "laboratory")]
 pub mod bench;
 pub mod bridge;
@@ -26,6 +27,7 @@ pub mod pay;
 pub mod profile;
 pub mod protocols;
 pub mod pull;
+pub mod restore;
 mod services;
 #[cfg(feature = "laboratory")]
 pub mod sim;
@@ -96,5 +98,10 @@ mod tests {
         assert!(accepts::<super::status::Arguments>("--address 127.0.0.1:9000 --home x"));
         assert!(!accepts::<super::status::Arguments>("--address 9000"));
         assert!(accepts::<super::testnet_up::Arguments>("testnet"));
+        assert!(accepts::<super::restore::Arguments>("backup --home replica --height 7"));
+        assert!(accepts::<super::restore::Arguments>("backup --new again --out homes -n 7"));
+        assert!(!accepts::<super::restore::Arguments>("backup"));
+        assert!(!accepts::<super::restore::Arguments>("backup --new again"));
+        assert!(!accepts::<super::restore::Arguments>("backup --home a --new b --out c"));
     }
 }

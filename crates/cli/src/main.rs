@@ -102,6 +102,11 @@ enum Command {
     Get(commands::get::Arguments),
     /// Print decided blocks, proven by their certificates.
     Pull(commands::pull::Arguments),
+    /// Back a running cluster up, and check and list backups.
+    #[command(subcommand)]
+    Backup(commands::backup::Command),
+    /// Start a new cluster, or one replica, from a backup.
+    Restore(commands::restore::Arguments),
     /// Make a secret key and print its public half.
     Keygen(commands::keygen::Arguments),
     /// Check or show a replica's configuration.
@@ -136,6 +141,8 @@ fn main() -> ExitCode {
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Store(command) => commands::store::run(&command, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
+        Command::Backup(command) => commands::backup::run(&command, cli.output),
+        Command::Restore(arguments) => commands::restore::run(&arguments, cli.output),
         Command::Get(arguments) => commands::get::run(&arguments, cli.output),
         Command::Init(arguments) => commands::init::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),

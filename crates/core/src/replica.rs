@@ -50,7 +50,7 @@ use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
     self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered,
-    SharedHandover, TestimonyOf, Types,
+    SharedHandover, Types,
 };
 pub use interface::{
     Action, Ancestors, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
@@ -83,7 +83,7 @@ pub struct Replica<P: Protocol, S> {
     /// Makes the application anew, for a snapshot to be restored into.
     fresh: Box<dyn Fn() -> S + Send>,
     catch_up: CatchUp<P::Types, S>,
-    amnesia: Amnesia<TestimonyOf<P>>,
+    amnesia: Amnesia<P::Types>,
     verifications: Verifications<P::Types>,
     /// By replica: the highest block it is known to hold.
     held_by: PerPeer<Height>,
@@ -226,7 +226,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
             }
             Input::Start(recovery) => self.start(now, *recovery, &mut fx),
-            Input::Rejoin(nonce) => self.begin_rejoin(now, nonce, &mut fx),
+            Input::Rejoin { nonce, restored } => {
+                self.begin_rejoin(now, (nonce, *restored), &mut fx);
+            }
             Input::Peer { from, message } => self.on_peer(now, from, message, &mut fx),
             Input::Frames(frames) => self.on_frames(now, frames, &mut fx),
             Input::Timeout => self.on_timeout(now, &mut fx),

@@ -7,7 +7,8 @@
 //! - [`States`]: snapshots of the replicated state, the parts beside checkpoints, and the newest
 //!   offer;
 //! - [`Spool`]: chunks of a snapshot while peers ask for them;
-//! - [`create`] and [`open`]: how data is begun, and how it is recovered after a restart.
+//! - [`create`] and [`open`]: how data is begun, and how it is recovered after a restart;
+//! - [`restore`]: a state from a backup, for a replica that has none.
 //!
 //! All of it works on two folders ([`Disks`]) of any kind.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod journal;
 mod kept;
 mod open;
 mod owner;
+mod restored;
 mod spool;
 mod states;
 
@@ -26,5 +28,6 @@ pub use journal::{BLOCK_RECORD, Journal};
 pub use kept::write_whole;
 pub use open::{Disks, OpenError, OpenOptions, Opened, create, open};
 pub use owner::Owner;
+pub use restored::{Restored, restore};
 pub use spool::{Spool, Spooled};
-pub use states::{OFFER_FILE, OFFER_LIMIT_BYTES, States, StatesError, Whole, Written};
+pub use states::{Chunks, OFFER_FILE, OFFER_LIMIT_BYTES, States, StatesError, Whole, Written};

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::Epoch;
 use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, Restoring, SnapshotError as StateError};
@@ -13,6 +12,7 @@ use quorate_core::ledger::sessions;
 use quorate_core::ledger::state_machine::{Checkpoint, KeepError, StateMachine};
 use quorate_core::protocols::protocol::{BlockOf, FullBlockOf, SharedHandover, Types};
 use quorate_core::replica::{Recovery, SnapshotMeta};
+use quorate_core::{Digest, Epoch, Height};
 use quorate_store::disk::Disk;
 use quorate_store::snapshot::{SnapshotError, SnapshotReader};
 use quorate_store::wal::{self, Durability, Log, Position};
@@ -22,6 +22,7 @@ use super::index::BlockIndex;
 use super::journal::{BLOCK_RECORD, Journal};
 use super::kept::{self, Resumed};
 use super::owner::Owner;
+use super::restored;
 use super::states::{States, StatesError, each_chunk};
 
 /// The folders of a replica.
@@ -67,6 +68,20 @@ pub enum OpenError {
     NotLost {
         /// Whether the data is in the folder of the snapshots.
         snapshots: bool,
+    },
+    /// A state was to be restored from a backup, and that was cut short.
+    #[error("a restore from a backup was cut short here: do it again")]
+    HalfRestored,
+    /// The chain begins with a state that was restored from a backup, and it is not here.
+    #[error(
+        "this chain begins with an application of root {expected}, restored from a backup, and here \
+         is one of root {found}"
+    )]
+    OtherBeginning {
+        /// The root of the application that the chain begins with.
+        expected: Digest,
+        /// The root of the one that is here.
+        found: Digest,
     },
     /// A record passed its checksum but cannot be decoded.
     #[error("record at {position}: {source}; it was written by another version")]
@@ -121,6 +136,9 @@ pub struct Opened<T: Types, S> {
     pub checkpoint: Option<Box<dyn Checkpoint>>,
     /// The recovered state to start the replica with; `None` if it has to rejoin.
     pub recovery: Option<Recovery<T>>,
+    /// What a replica that has to rejoin has besides: a state that was restored from a backup.
+    /// [Nothing](Recovery::nothing) as a rule.
+    pub restored: Recovery<T>,
     /// What the snapshot takes that the state comes from; 0 if it comes from none.
     pub snapshot_bytes: u64,
     /// Notes on the recovery for the operator.
@@ -151,14 +169,7 @@ pub fn open<T: Types, S: StateMachine>(
     fresh: &dyn Fn() -> S,
 ) -> Result<Opened<T, S>, OpenError> {
     let OpenOptions { log, durability, rejoin, sessions } = options;
-    let is_blank =
-        |disk: &dyn Disk| disk.list().map(|names| names.is_empty()).map_err(OpenError::List);
-    if !rejoin && is_blank(&*disks.log)? {
-        return Err(OpenError::Missing);
-    }
-    if rejoin && !is_blank(&*disks.states)? {
-        return Err(OpenError::NotLost { snapshots: true });
-    }
+    let mark = look_first(disks, owner, rejoin, fresh)?;
     let (log, recovered) = Log::open(Arc::clone(&disks.log), log)?;
     let mut notes = notes_of(&recovered);
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
@@ -175,6 +186,7 @@ pub fn open<T: Types, S: StateMachine>(
     let (mut epochs, mut handovers) = Epochs::open(Arc::clone(&disks.states), owner)?;
     let newest = newest_of::<T>(&states, &mut notes)?;
     let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
+    check_mark(mark, snapshot)?;
     // Kept state is useless without a log that continues it.
     let kept = match rejoin {
         true => None,
@@ -198,6 +210,7 @@ pub fn open<T: Types, S: StateMachine>(
             (newest.map(|(meta, _)| meta), execution, None)
         }
     };
+    check_beginning(owner, execution.summary().application, execution.height())?;
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
     let blocks = replay::<T>(&journal, &head)?;
@@ -210,11 +223,65 @@ pub fn open<T: Types, S: StateMachine>(
     let journal = journal.with_epochs(epochs);
     // Nothing is left of an older state, so an offer of it cannot be served.
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
-    let recovery = memory.map(|Remembered { epoch, memory }| {
-        let memory = (epoch == Epoch(ended)).then_some(memory);
-        Recovery { handovers, memory, snapshot, offer, blocks }
-    });
-    Ok(Opened { journal, states, execution, checkpoint, recovery, snapshot_bytes, notes })
+    let found = Recovery { handovers, memory: None, snapshot, offer, blocks };
+    let (recovery, restored) = match memory {
+        Some(Remembered { epoch, memory }) => {
+            let memory = (epoch == Epoch(ended)).then_some(memory);
+            (Some(Recovery { memory, ..found }), Recovery::nothing())
+        }
+        None => (None, found),
+    };
+    Ok(Opened { journal, states, execution, checkpoint, recovery, restored, snapshot_bytes, notes })
+}
+
+/// Refuses folders that are not what they should be, before there is a log. For a replica that
+/// rejoins, the height of the state that was to be restored, if one was.
+fn look_first<T: Types, S: StateMachine>(
+    disks: &Disks,
+    owner: &Owner<T>,
+    rejoin: bool,
+    fresh: &dyn Fn() -> S,
+) -> Result<Option<Height>, OpenError> {
+    if !rejoin {
+        let is_blank = disks.log.list().map_err(OpenError::List)?.is_empty();
+        return if is_blank { Err(OpenError::Missing) } else { Ok(None) };
+    }
+    let mark = restored::mark(&*disks.states)?;
+    if mark.is_none() {
+        if !restored::is_blank(&*disks.states)? {
+            return Err(OpenError::NotLost { snapshots: true });
+        }
+        if owner.first_state.is_some() {
+            check_beginning(owner, fresh().root(), Height(0))?;
+        }
+    }
+    Ok(mark)
+}
+
+/// The state that was to be restored is there, and no later one: then the log was lost later.
+fn check_mark(mark: Option<Height>, snapshot: Option<Height>) -> Result<(), OpenError> {
+    match (mark, snapshot) {
+        (Some(_), None) => Err(OpenError::HalfRestored),
+        (Some(mark), Some(snapshot)) if snapshot != mark => {
+            Err(OpenError::NotLost { snapshots: true })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A replica of a chain that begins with a restored state must not begin with another: it would
+/// compute other roots than the rest.
+fn check_beginning<T: Types>(
+    owner: &Owner<T>,
+    found: Digest,
+    height: Height,
+) -> Result<(), OpenError> {
+    match owner.first_state {
+        Some(expected) if height == Height(0) && found != expected => {
+            Err(OpenError::OtherBeginning { expected, found })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How many ends of epochs this replica came through. It may have written down later ones in the

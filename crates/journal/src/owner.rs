@@ -17,13 +17,22 @@ pub struct Owner<T: Types> {
     pub origin: Origin<T>,
     /// Its consensus key. The folder records what this key has signed.
     pub key: ReplicaKey,
+    /// The root of the application that the chain begins with, if that was restored from a backup;
+    /// `None`: it begins with an application in its first state.
+    pub first_state: Option<Digest>,
 }
 
 impl<T: Types> Owner<T> {
     /// The replica whose data begins with `origin` and whose consensus key is `key`.
     #[must_use]
     pub fn new(origin: Origin<T>, key: ReplicaKey) -> Self {
-        Self { origin, key }
+        Self { origin, key, first_state: None }
+    }
+
+    /// The same, of a chain that begins with an application of this root.
+    #[must_use]
+    pub fn beginning_with(self, first_state: Option<Digest>) -> Self {
+        Self { first_state, ..self }
     }
 
     /// The identity that marks the files.

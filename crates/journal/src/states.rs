@@ -38,6 +38,9 @@ pub enum StatesError {
     /// A snapshot could not be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// The chunks of a snapshot that is restored could not be read.
+    #[error("the chunks to restore: {0}")]
+    Source(io::Error),
     /// The application's checkpoint could not be finished.
     #[error(transparent)]
     Checkpoint(#[from] KeepError),
@@ -48,6 +51,9 @@ pub enum StatesError {
         bytes: usize,
     },
 }
+
+/// Hands out the chunks of a snapshot until no more are wanted.
+pub type Chunks<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&[u8]) -> bool) -> io::Result<()>;
 
 /// What was written.
 pub struct Written {
@@ -96,27 +102,46 @@ impl States {
         Ok(Written { whole_bytes: is_whole.then_some(bytes), checkpoint: handle.finish()? })
     }
 
+    /// Writes a whole snapshot whose chunks come from elsewhere. Durable when this returns.
+    pub(crate) fn write_whole<T: Types>(
+        &self,
+        meta: &SnapshotMeta<T>,
+        chunks: Chunks<'_>,
+    ) -> Result<(), StatesError> {
+        let number = meta.block.height().0;
+        let mut writer = self.snapshots.write(number, &meta.to_bytes(), MAX_CHUNK_BYTES as u32)?;
+        let mut result = Ok(());
+        let handed_out = chunks(&mut |chunk| {
+            result = Self::write_chunk(&mut writer, chunk);
+            result.is_ok()
+        });
+        result?;
+        handed_out.map_err(StatesError::Source)?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn write_chunk(writer: &mut SnapshotWriter, chunk: &[u8]) -> Result<(), StatesError> {
+        let bytes = chunk.len();
+        if bytes > MAX_CHUNK_BYTES {
+            return Err(StatesError::Chunk { bytes });
+        }
+        writer.write(&(bytes as u32).to_le_bytes())?;
+        Ok(writer.write(chunk)?)
+    }
+
     /// Returns what they take on disk, each behind its length.
     fn write_chunks(
         mut writer: SnapshotWriter,
         handle: &SnapshotHandle,
     ) -> Result<u64, StatesError> {
-        let mut result = Ok(());
-        let (mut bytes, mut too_long) = (0, None);
+        let (mut result, mut bytes) = (Ok(()), 0);
         handle.chunks(&mut |chunk| {
             bytes += 4 + chunk.len() as u64;
-            too_long = (chunk.len() > MAX_CHUNK_BYTES).then_some(chunk.len());
-            if too_long.is_some() {
-                return false;
-            }
-            let length = chunk.len() as u32;
-            result = writer.write(&length.to_le_bytes()).and_then(|()| writer.write(chunk));
+            result = Self::write_chunk(&mut writer, chunk);
             result.is_ok()
         });
         result?;
-        if let Some(bytes) = too_long {
-            return Err(StatesError::Chunk { bytes });
-        }
         if let Some(KeepError(reason)) = handle.failure() {
             let (file, source) = ("the kept state".to_owned(), io::Error::other(reason));
             return Err(SnapshotError::Io { file, action: "read", source }.into());
@@ -147,6 +172,16 @@ impl States {
     /// As [`whole`](Self::whole).
     pub fn chunks_beside(&self, height: Height) -> Result<Vec<Bytes>, SnapshotError> {
         chunks_of(&self.beside.read(height.0)?)
+    }
+
+    /// The heights of the whole snapshots, newest first.
+    pub(crate) fn heights(&self) -> Result<Vec<u64>, SnapshotError> {
+        self.snapshots.numbers()
+    }
+
+    /// Removes the whole snapshot at a height.
+    pub(crate) fn remove(&self, height: u64) -> Result<(), SnapshotError> {
+        self.snapshots.remove(height)
     }
 
     /// The heights of the parts beside checkpoints.

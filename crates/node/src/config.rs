@@ -32,13 +32,15 @@ pub use choice::{
     VoteRoute, VoteVerification,
 };
 pub use cluster::{
-    BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, MemberFile, PROOF_BYTES,
+    BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, MemberFile, PROOF_BYTES, Restored,
 };
 pub use combination::{Choices, Combination};
 pub use contact::{Contact, peers};
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
-pub use load::{Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, public_half};
+pub use load::{
+    Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, parse_cluster, public_half,
+};
 pub use node::{
     Clients, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
     node_file_text,

@@ -419,6 +419,15 @@ pub fn scheme(cluster: &Cluster) -> Arc<dyn Scheme> {
     }
 }
 
+/// The same where the members are by now those of `committee`.
+#[must_use]
+pub fn scheme_of(cluster: &Cluster, committee: &Committee) -> Arc<dyn Scheme> {
+    match cluster.is_governed() {
+        true => Arc::new(ByKey::new(committee.clone())),
+        false => scheme(cluster),
+    }
+}
+
 /// Checks signatures of an epoch's members by the keys that its committee names. A replica resolves
 /// them itself, since it knows the committees of all epochs.
 pub struct ByKey {

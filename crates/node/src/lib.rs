@@ -4,6 +4,7 @@
 
 pub mod accelerator;
 pub mod adversary;
+pub mod backup;
 pub mod begin;
 pub mod client;
 pub mod config;

@@ -104,6 +104,8 @@ pub struct Setup {
     /// Transport keys and addresses of all, by id, where members are fixed. Else the committee of
     /// each epoch names them.
     pub members: Vec<Option<Member>>,
+    /// The root of the application that the chain begins with, if it was restored from a backup.
+    pub first_state: Option<Digest>,
     /// Its data folder.
     pub data: PathBuf,
     /// How far a commit of the log goes.
@@ -184,6 +186,7 @@ impl Setup {
     /// Who its data folder belongs to.
     fn owner<B: Build>(&self, build: &B) -> Owner<B::Types> {
         Owner::new(build.origin(&self.committee), self.consensus_key.clone())
+            .beginning_with(self.first_state)
     }
 
     /// What an earlier process left of its state on disk comes into memory. What an operator may

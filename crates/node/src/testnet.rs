@@ -18,14 +18,16 @@ use std::path::{Path, PathBuf};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::base::membership::{Governance, MAX_REPLICAS};
+use quorate_core::ledger::sessions;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_transport::TransportName;
 
 use crate::begin::begin_in;
 use crate::config::{
-    Application, Cluster, Combination, Cores, Durability, Finding, Home, HostPort, LivenessName,
-    Member, Place, SamplingName, canonical_table, combination, node_file_text, public_half,
+    Application, BatchLimits, Cluster, ClusterLimits, Combination, Cores, Durability, Finding,
+    Home, HostPort, LivenessName, Member, Place, Restored, SamplingName, canonical_table,
+    combination, node_file_text, public_half,
 };
 use keys::CommitteeSecrets;
 
@@ -67,6 +69,21 @@ pub struct Options {
     pub administrators: usize,
     /// How many of them must sign; `None`: more than half.
     pub approvals: Option<u16>,
+    /// What comes from the backup that it begins with, if it does.
+    pub restored: Option<FromBackup>,
+}
+
+/// What a cluster takes over from the one that was backed up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromBackup {
+    /// Where its first state comes from.
+    pub restored: Restored,
+    /// What a block may hold.
+    pub batch: BatchLimits,
+    /// What client sessions may use up.
+    pub sessions: sessions::Limits,
+    /// What is taken from clients and peers.
+    pub limits: ClusterLimits,
 }
 
 impl Default for Options {
@@ -88,6 +105,7 @@ impl Default for Options {
             durability: Durability::Sync,
             administrators: 0,
             approvals: None,
+            restored: None,
         }
     }
 }
@@ -394,6 +412,11 @@ fn cluster_of(
     cluster.service = canonical_table(&options.service.agreed).ok_or_else(|| {
         refused("the service's settings are no TOML", folder, "mend the program's `agrees_on`")
     })?;
+    if let Some(from) = options.restored.clone() {
+        let FromBackup { restored, batch, sessions, limits } = from;
+        (cluster.batch, cluster.sessions, cluster.limits) = (batch, sessions, limits);
+        cluster.restored = Some(restored);
+    }
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
     }

@@ -6,14 +6,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::membership::ReplicaKey;
-use quorate_core::{Epoch, ReplicaId};
+use quorate_core::{Digest, Epoch, Height, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_node::accelerator::Costs;
 use quorate_node::config::{
     Application, AuthenticationName, ByteSize, Choices, Cluster, Combination, FlagSetting, Home,
     HostPort, HumanDuration, Laboratory, LeaderName, LivenessName, LogLevel, Member, Node,
-    Overrides, PacemakerName, Place, ProtocolName, SamplingName, SchemeName, SentAncestors,
-    TimeoutKind, VoteRoute, VoteVerification, load, load_cluster, node_file_text, public_half,
+    Overrides, PacemakerName, Place, ProtocolName, Restored, SamplingName, SchemeName,
+    SentAncestors, TimeoutKind, VoteRoute, VoteVerification, load, load_cluster, node_file_text,
+    public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
 use quorate_transport::TransportName;
@@ -373,9 +374,44 @@ fn the_chain_digest_covers_what_was_agreed_on_and_nothing_else() {
     digests.extend(sampled);
     base.liveness = LivenessName::Frosty;
     digests.push(base.chain_digest());
+    let changes_of_origin: [fn(&mut Restored); 5] = [
+        |_| (),
+        |from| from.chain.push('x'),
+        |from| from.chain_digest.0[0] ^= 1,
+        |from| from.height = Height(8),
+        |from| from.root.0[31] ^= 1,
+    ];
+    for change in changes_of_origin {
+        let mut from = restored();
+        change(&mut from);
+        base.restored = Some(from);
+        digests.push(base.chain_digest());
+    }
     digests.sort();
     digests.dedup();
-    assert_eq!(digests.len(), 1 + changes.len() + SamplingName::ALL.len() + 1);
+    let expected = 1 + changes.len() + SamplingName::ALL.len() + 1 + changes_of_origin.len();
+    assert_eq!(digests.len(), expected);
+}
+
+fn restored() -> Restored {
+    let (chain_digest, root) = (Digest([8; 32]), Digest([9; 32]));
+    Restored { chain: "before".to_owned(), chain_digest, height: Height(7), root }
+}
+
+#[test]
+fn where_a_chain_begins_is_read_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.toml");
+    let cluster = Cluster { restored: Some(restored()), ..cluster(4) };
+    let text = cluster.to_toml();
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(load_cluster(&file).unwrap().0, cluster);
+    for key in ["chain = \"before\"", "height = 7", "chain_digest = ", "root = "] {
+        let left_out = text.lines().filter(|line| !line.starts_with(key));
+        std::fs::write(&file, left_out.collect::<Vec<_>>().join("\n")).unwrap();
+        let refused = load_cluster(&file).unwrap_err().to_string();
+        assert!(refused.contains("copy the table [restored]"), "{key}: {refused}");
+    }
 }
 
 #[test]

@@ -261,6 +261,9 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
                 (Exit::Usage, "give this replica its own data folder (storage.folder in node.toml)")
             }
             DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
+            DataError::HalfRestored(_) | DataError::OtherBeginning { .. } => {
+                (Exit::Usage, "run `quorate restore` as the message says")
+            }
             DataError::Kept(_) | DataError::State { .. } => {
                 (Exit::Corrupt, "one of those that the message names")
             }

@@ -301,7 +301,8 @@ impl<F: Family> Cluster<F> {
         };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts without its data, and asks the others".into());
-        self.turn(slot, Input::Rejoin(Digest([nonce; 32])));
+        let (nonce, restored) = (Digest([nonce; 32]), Box::new(Recovery::nothing()));
+        self.turn(slot, Input::Rejoin { nonce, restored });
         self.connect(slot);
     }
 

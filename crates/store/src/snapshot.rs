@@ -129,6 +129,12 @@ impl Snapshots {
         Ok(Snapshots { disk, identity, kind })
     }
 
+    /// The same for a reader, who removes nothing and needs no lock.
+    #[must_use]
+    pub fn reading(disk: Arc<dyn Disk>, identity: [u8; 16], kind: &'static str) -> Snapshots {
+        Snapshots { disk, identity, kind }
+    }
+
     /// The numbers of all snapshots, valid or not, newest first.
     ///
     /// # Errors
@@ -184,6 +190,16 @@ impl Snapshots {
 
     fn name(&self, number: u64) -> String {
         snapshot_name(number, self.kind)
+    }
+
+    /// Removes snapshot `number`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub fn remove(&self, number: u64) -> Result<(), SnapshotError> {
+        let name = self.name(number);
+        self.disk.remove(&name).map_err(SnapshotError::io(&name, "remove"))?;
+        self.disk.sync_dir().map_err(SnapshotError::io("the folder", "sync"))
     }
 
     /// Removes all but the `count` newest snapshots, valid or not. Call it after one was written or

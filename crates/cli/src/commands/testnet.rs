@@ -114,7 +114,8 @@ fn rows(made: &Testnet) -> Vec<[String; 5]> {
         .collect()
 }
 
-fn for_people(made: &Testnet) -> String {
+/// What was made, for people.
+pub fn for_people(made: &Testnet) -> String {
     let keys = made.administrator_keys.iter();
     let keys: String = keys.map(|file| format!("administrator: {}\n", file.display())).collect();
     format!(
@@ -127,7 +128,8 @@ fn for_people(made: &Testnet) -> String {
     )
 }
 
-fn for_programs(made: &Testnet) -> serde_json::Value {
+/// What was made, for programs.
+pub fn for_programs(made: &Testnet) -> serde_json::Value {
     let replicas: Vec<_> = rows(made)
         .into_iter()
         .enumerate()

@@ -87,16 +87,24 @@ impl Cluster {
 
     /// The same with `replicas` homes.
     pub fn of(replicas: u16, init: &[&str], settings: &[&str]) -> Self {
+        Self::made(replicas, settings, |folder, port| {
+            let mut command = quorate();
+            command.args(["testnet", "init", "--port", port, "--replicas", &replicas.to_string()]);
+            command.args(init).arg(folder);
+            command
+        })
+    }
+
+    /// The homes that a command makes, in a folder and from a port on.
+    pub fn made(
+        replicas: u16,
+        settings: &[&str],
+        command: impl FnOnce(&Path, &str) -> Command,
+    ) -> Self {
         let turn = turn();
         let folder = tempfile::tempdir().unwrap();
         let (held, base) = ports(3 * replicas);
-        let (port, replicas) = (base.to_string(), replicas.to_string());
-        let made = quorate()
-            .args(["testnet", "init", "--port", &port, "--replicas", &replicas])
-            .args(init)
-            .arg(folder.path())
-            .output()
-            .unwrap();
+        let made = command(folder.path(), &base.to_string()).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let client = Home::new(folder.path().join("client"));
         let (agreed, _) = load_cluster(&client.cluster_file()).unwrap();

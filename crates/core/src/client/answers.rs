@@ -44,7 +44,9 @@ impl Session {
             | Response::Unproven { .. }
             | Response::Handovers { .. }
             | Response::Ready { .. }
-            | Response::NotReady { .. } => {}
+            | Response::NotReady { .. }
+            | Response::Offer { .. }
+            | Response::Chunk { .. } => {}
         }
     }
 

@@ -10,6 +10,7 @@ use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use crate::ledger::state_machine::MAX_CHUNK_BYTES;
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
@@ -74,6 +75,20 @@ pub enum Request {
         id: u64,
         /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
         change: Bytes,
+    },
+    /// Send the newest snapshot's description, with the evidence that proves its root.
+    Offer {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+    },
+    /// Send a chunk of that snapshot.
+    Chunk {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The height of the snapshot.
+        height: Height,
+        /// Which chunk, from 0.
+        chunk: u32,
     },
 }
 
@@ -171,6 +186,23 @@ pub enum Response {
         /// Why, in words.
         reason: Bytes,
     },
+    /// An encoded [`Offer`](crate::replica::message::Offer); empty: there is no snapshot that a
+    /// quorum stands for.
+    Offer {
+        /// The request's id.
+        id: u64,
+        /// The offer.
+        offer: Bytes,
+    },
+    /// A chunk of a snapshot.
+    Chunk {
+        /// The request's id.
+        id: u64,
+        /// Whether it is the last.
+        last: bool,
+        /// The chunk.
+        bytes: Bytes,
+    },
 }
 
 reasons!(
@@ -223,6 +255,16 @@ impl Encode for Request {
                 id.encode(out);
                 put_bytes(out, change);
             }
+            Self::Offer { id } => {
+                out.push(9);
+                id.encode(out);
+            }
+            Self::Chunk { id, height, chunk } => {
+                out.push(10);
+                id.encode(out);
+                height.encode(out);
+                chunk.encode(out);
+            }
         }
     }
 }
@@ -274,6 +316,12 @@ impl Decode for Request {
                 id: reader.u64()?,
                 change: reader.byte_string("change", MAX_CHANGE_BYTES)?,
             }),
+            9 => Ok(Self::Offer { id: reader.u64()? }),
+            10 => Ok(Self::Chunk {
+                id: reader.u64()?,
+                height: Height::decode(reader)?,
+                chunk: reader.u32()?,
+            }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -315,11 +363,7 @@ impl Encode for Response {
                 first.encode(out);
                 reason.encode(out);
             }
-            Self::Answer { id, answer } => {
-                out.push(3);
-                id.encode(out);
-                put_bytes(out, answer);
-            }
+            Self::Answer { id, answer } => put_answer(out, 3, *id, answer),
             Self::Blocks { from, blocks } => {
                 out.push(4);
                 from.encode(out);
@@ -328,16 +372,8 @@ impl Encode for Response {
                     put_bytes(out, block);
                 }
             }
-            Self::Proven { id, answer } => {
-                out.push(5);
-                id.encode(out);
-                put_bytes(out, answer);
-            }
-            Self::Newest { id, newest } => {
-                out.push(6);
-                id.encode(out);
-                put_bytes(out, newest);
-            }
+            Self::Proven { id, answer } => put_answer(out, 5, *id, answer),
+            Self::Newest { id, newest } => put_answer(out, 6, *id, newest),
             Self::Unproven { id, reason } => {
                 out.push(7);
                 id.encode(out);
@@ -354,13 +390,23 @@ impl Encode for Response {
                 id.encode(out);
                 signature.encode(out);
             }
-            Self::NotReady { id, reason } => {
-                out.push(12);
+            Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
+            Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
+            Self::Chunk { id, last, bytes } => {
+                out.push(14);
                 id.encode(out);
-                put_bytes(out, reason);
+                out.push((*last).into());
+                put_bytes(out, bytes);
             }
         }
     }
+}
+
+/// Writes an answer that is bytes.
+fn put_answer(out: &mut Vec<u8>, kind: u8, id: u64, bytes: &[u8]) {
+    out.push(kind);
+    id.encode(out);
+    put_bytes(out, bytes);
 }
 
 impl Decode for Response {
@@ -416,6 +462,19 @@ impl Decode for Response {
             12 => Ok(Self::NotReady {
                 id: reader.u64()?,
                 reason: reader.byte_string("reason", MAX_REASON_BYTES)?,
+            }),
+            13 => Ok(Self::Offer {
+                id: reader.u64()?,
+                offer: reader.byte_string("offer", MAX_REPLY_BYTES)?,
+            }),
+            14 => Ok(Self::Chunk {
+                id: reader.u64()?,
+                last: match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(DecodeError::Invalid { field: "whether a chunk is the last" }),
+                },
+                bytes: reader.byte_string("chunk", MAX_CHUNK_BYTES)?,
             }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }

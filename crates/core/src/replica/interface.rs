@@ -61,8 +61,14 @@ pub enum Ancestors {
 pub enum Input<T: Types> {
     /// First of all: what survived the last run.
     Start(Box<Recovery<T>>),
-    /// First of all, for a replica that lost its data: a nonce never used before.
-    Rejoin(Digest),
+    /// First of all, for a replica that lost its data.
+    Rejoin {
+        /// Never used before.
+        nonce: Digest,
+        /// What was restored from a backup, and never the protocol's memory;
+        /// [nothing](Recovery::nothing) as a rule.
+        restored: Box<Recovery<T>>,
+    },
     /// A peer's message.
     Peer {
         /// The peer, known by its channel.
@@ -132,6 +138,15 @@ pub struct Recovery<T: Types> {
     pub offer: Option<Offer<T>>,
     /// The recorded blocks, in the order they were recorded.
     pub blocks: Vec<FullBlockOf<T>>,
+}
+
+impl<T: Types> Recovery<T> {
+    /// Nothing survived.
+    #[must_use]
+    pub fn nothing() -> Self {
+        let (handovers, blocks) = (Vec::new(), Vec::new());
+        Self { handovers, memory: None, snapshot: None, offer: None, blocks }
+    }
 }
 
 /// Something that must be durable before what rests on it leaves.

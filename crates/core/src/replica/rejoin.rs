@@ -4,12 +4,17 @@
 //! asks all others where they stand, waits for q of them, and has its protocol
 //! [recollect](crate::protocols::protocol::Protocol::recollect) what it must keep away from. Until
 //! its protocol lets it speak again it counts toward f.
+//!
+//! Its state may have been restored from a backup: then it need not fetch that. What it said is in
+//! no backup, so it comes back in the same way.
 
 use std::collections::BTreeMap;
 
+use super::interface::Recovery;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
+use crate::protocols::protocol::Types;
 
 /// The testimonies at hand.
 #[derive(Clone, Debug)]
@@ -69,19 +74,22 @@ const TESTIFY_EVERY: Duration = Duration::from_millis(100);
 
 /// Lost memories: this replica's own, and those of others, who ask it for testimonies.
 #[derive(Clone, Debug)]
-pub(super) struct Amnesia<Y> {
+pub(super) struct Amnesia<T: Types> {
     /// The testimonies that it waits for. `None`: it has its memory.
-    own: Option<Rejoin<Y>>,
+    own: Option<Rejoin<T::Testimony>>,
+    /// What it has besides its memory.
+    restored: Recovery<T>,
     /// Its testimonies that are being signed, by who asked: nobody's asking takes another's place.
-    to_sign: BTreeMap<ReplicaId, (Statement, Testimony<Y>)>,
+    to_sign: BTreeMap<ReplicaId, (Statement, Testimony<T::Testimony>)>,
     /// When each peer that asked was last given one.
     given: BTreeMap<ReplicaId, Time>,
 }
 
-impl<Y> Amnesia<Y> {
+impl<T: Types> Amnesia<T> {
     /// Nobody has lost its memory.
     pub fn none() -> Self {
-        Self { own: None, to_sign: BTreeMap::new(), given: BTreeMap::new() }
+        let (to_sign, given) = (BTreeMap::new(), BTreeMap::new());
+        Self { own: None, restored: Recovery::nothing(), to_sign, given }
     }
 
     /// Whether this replica is without memory.
@@ -94,9 +102,10 @@ impl<Y> Amnesia<Y> {
         self.own.as_ref().map(Rejoin::deadline)
     }
 
-    /// This replica is without memory, and asks with `nonce`.
-    pub fn begin(&mut self, nonce: Digest, committee: &Committee) {
+    /// This replica is without memory, and asks with `nonce`. It has what was `restored`.
+    pub fn begin(&mut self, nonce: Digest, committee: &Committee, restored: Recovery<T>) {
         self.own = Some(Rejoin::new(nonce, committee));
+        self.restored = restored;
     }
 
     /// All are asked now. Returns the nonce to ask with.
@@ -113,13 +122,15 @@ impl<Y> Amnesia<Y> {
     }
 
     /// Takes in an answer, as [`Rejoin::testimony`] does.
-    pub fn heard(&mut self, from: ReplicaId, testimony: Y) -> Option<Vec<Y>> {
+    pub fn heard(&mut self, from: ReplicaId, testimony: T::Testimony) -> Option<Vec<T::Testimony>> {
         self.own.as_mut()?.testimony(from, testimony)
     }
 
-    /// This replica has a memory again.
-    pub fn end(&mut self) {
+    /// This replica has a memory again. Returns what it has to start with, that memory included.
+    pub fn end(&mut self, memory: T::Memory) -> Recovery<T> {
         self.own = None;
+        let restored = std::mem::replace(&mut self.restored, Recovery::nothing());
+        Recovery { memory: Some(memory), ..restored }
     }
 
     /// Whether a peer that asks is given a testimony now.
@@ -132,12 +143,12 @@ impl<Y> Amnesia<Y> {
     }
 
     /// A testimony is being signed. It takes the place of one that the same peer asked for before.
-    pub fn sign(&mut self, statement: Statement, testimony: Testimony<Y>) {
+    pub fn sign(&mut self, statement: Statement, testimony: Testimony<T::Testimony>) {
         self.to_sign.insert(testimony.0, (statement, testimony));
     }
 
     /// The testimony whose statement was signed, if it is that of one.
-    pub fn signed(&mut self, statement: &Statement) -> Option<Testimony<Y>> {
+    pub fn signed(&mut self, statement: &Statement) -> Option<Testimony<T::Testimony>> {
         let mut all = self.to_sign.iter();
         let to = *all.find(|(_, (signed, _))| signed == statement)?.0;
         self.to_sign.remove(&to).map(|(_, testimony)| testimony)

@@ -11,8 +11,13 @@ use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{self, Protocol, TestimonyOf};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
-    pub(super) fn begin_rejoin(&mut self, now: Time, nonce: Digest, fx: &mut Fx<P::Types>) {
-        self.amnesia.begin(nonce, self.membership.latest());
+    pub(super) fn begin_rejoin(
+        &mut self,
+        now: Time,
+        (nonce, restored): (Digest, Recovery<P::Types>),
+        fx: &mut Fx<P::Types>,
+    ) {
+        self.amnesia.begin(nonce, self.membership.latest(), restored);
         self.ask_testimonies(now, fx);
     }
 
@@ -100,14 +105,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Some(memory) = self.protocol.recollect(&testimonies) else {
             return self.halt(Halt::NoWayBack, fx);
         };
-        self.amnesia.end();
-        let recovery = Recovery {
-            handovers: Vec::new(),
-            memory: Some(memory.clone()),
-            snapshot: None,
-            offer: None,
-            blocks: Vec::new(),
-        };
+        let recovery = self.amnesia.end(memory.clone());
         fx.record(Record::Memory(Arc::new(memory)));
         self.start(now, recovery, fx);
         // Channels that opened meanwhile went by unused, and testimonies may be old when the last

@@ -77,14 +77,24 @@ fn the_highest_of_a_quorum_is_newest_and_strangers_do_not_count() {
 #[test]
 fn messages_are_read_as_they_were_written() {
     let bytes = || Bytes::from_static(b"some bytes");
-    for request in [Request::Prove { id: 7, question: bytes() }, Request::Newest { id: u64::MAX }] {
+    let requests = [
+        Request::Prove { id: 7, question: bytes() },
+        Request::Newest { id: u64::MAX },
+        Request::Offer { id: 9 },
+        Request::Chunk { id: 10, height: Height(11), chunk: 12 },
+    ];
+    for request in requests {
         assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));
     }
     let reasons = [Unproven::Busy, Unproven::NoProofs, Unproven::Question, Unproven::Unavailable];
     let unproven = reasons.map(|reason| Response::Unproven { id: 7, reason });
     let proven =
         [Response::Proven { id: 7, answer: bytes() }, Response::Newest { id: 8, newest: bytes() }];
-    for response in unproven.into_iter().chain(proven) {
+    let states = [
+        Response::Offer { id: 9, offer: Bytes::new() },
+        Response::Chunk { id: 10, last: true, bytes: bytes() },
+    ];
+    for response in unproven.into_iter().chain(proven).chain(states) {
         assert_eq!(Response::from_bytes(response.to_bytes().into()), Ok(response));
     }
     let question = Bytes::from(vec![0; MAX_QUESTION_BYTES + 1]);

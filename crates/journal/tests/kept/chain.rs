@@ -190,6 +190,15 @@ impl Chain {
         chain
     }
 
+    /// The state at a height.
+    pub fn state(&self, height: u64) -> Execution<KeyValue> {
+        let mut state = Execution::new(KeyValue::new(), LIMITS, self.genesis.id()).expect("limits");
+        for FullBlock { block, frames } in &self.blocks[..height as usize] {
+            state.execute(block.height, block.view, block.id(), frames).expect("a block");
+        }
+        state
+    }
+
     pub fn block(&self, height: u64) -> &FullBlock {
         &self.blocks[height as usize - 1]
     }

@@ -110,7 +110,7 @@ impl Site {
     }
 }
 
-fn options() -> OpenOptions {
+pub fn options() -> OpenOptions {
     OpenOptions {
         log: log_options(),
         durability: Durability::Sync,
@@ -119,7 +119,7 @@ fn options() -> OpenOptions {
     }
 }
 
-fn log_options() -> wal::Options {
+pub fn log_options() -> wal::Options {
     wal::Options {
         segment_bytes: 128 << 10,
         slot_bytes: 4096,

@@ -9,6 +9,7 @@ mod blocks;
 mod chain;
 mod damage;
 mod machine;
+mod restored;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use super::ReplicaAddress;
 use super::succession::{Chain, Following, addresses};
 use super::verified::ask;
 use crate::config::Cluster;
-use crate::family::{self, ByKey, Lacking};
+use crate::family::{self, Lacking};
 
 /// Bytes asked for at once.
 const BUDGET_BYTES: u32 = 4 << 20;
@@ -99,15 +99,30 @@ impl Puller {
         cluster: &Cluster,
         from: Height,
     ) -> Result<Self, Lacking> {
-        let committee = cluster.committee()?;
         let ids = (0..).map(ReplicaId);
+        let replicas = ids.zip(replicas).collect();
+        let mut puller = Self::of(replicas, cluster, cluster.committee()?, from)?;
+        puller.following = Following::of(cluster).map(|following| following.begin());
+        Ok(puller)
+    }
+
+    /// Pulls what this committee decides, and nothing of other epochs.
+    ///
+    /// # Errors
+    /// [`Lacking`] if the cluster's protocol proves nothing.
+    pub fn of(
+        replicas: Vec<(ReplicaId, ReplicaAddress)>,
+        cluster: &Cluster,
+        committee: Committee,
+        from: Height,
+    ) -> Result<Self, Lacking> {
         Ok(Self {
             cluster: cluster.clone(),
-            replicas: ids.zip(replicas).collect(),
+            replicas,
             chain: committee.chain(),
-            following: Following::of(cluster).map(|following| following.begin()),
+            following: None,
             epoch: committee.epoch(),
-            scheme: family::scheme(cluster),
+            scheme: family::scheme_of(cluster, &committee),
             decided: family::follow(cluster, committee, from)?,
             ready: Vec::new(),
             asked: 0,
@@ -147,8 +162,7 @@ impl Puller {
             if pulled.as_ref().is_ok_and(|blocks| !blocks.is_empty()) {
                 return pulled;
             }
-            self.connection = None;
-            self.asked = (self.asked + 1) % self.replicas.len().max(1);
+            self.ask_another();
             if self.asked != 0 || !self.look().await {
                 return pulled;
             }
@@ -197,8 +211,14 @@ impl Puller {
             // It proves something: it did so in the epoch before.
             let Ok(decided) = family::follow(&self.cluster, next.clone(), from) else { return };
             (self.decided, self.newest, self.epoch) = (decided, None, next.epoch());
-            self.scheme = Arc::new(ByKey::new(next));
+            self.scheme = family::scheme_of(&self.cluster, &next);
         }
+    }
+
+    /// The next call asks the next replica.
+    pub fn ask_another(&mut self) {
+        self.connection = None;
+        self.asked = (self.asked + 1) % self.replicas.len().max(1);
     }
 
     async fn ask_one(&mut self) -> Result<Vec<DecidedBlock>, PullError> {
@@ -293,10 +313,7 @@ pub fn verify(
         if end.is_some_and(|(end, _)| from > end) {
             continue;
         }
-        let scheme: Arc<dyn Scheme> = match cluster.is_governed() {
-            true => Arc::new(ByKey::new(committee.clone())),
-            false => family::scheme(cluster),
-        };
+        let scheme = family::scheme_of(cluster, committee);
         let mut decided = family::follow(cluster, committee.clone(), from)?;
         let mut most = left.len();
         if let Some((end, block)) = end {
@@ -314,6 +331,29 @@ pub fn verify(
             }
             break;
         }
+    }
+    Ok(proven)
+}
+
+/// The same of blocks that this committee decided, and none of other epochs.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_of(
+    cluster: &Cluster,
+    committee: &Committee,
+    (from, blocks): (Height, &[Bytes]),
+    proof: &Proof,
+) -> Result<Vec<DecidedBlock>, VerifyError> {
+    let scheme = family::scheme_of(cluster, committee);
+    let mut decided = family::follow(cluster, committee.clone(), from)?;
+    let all: Vec<_> = blocks.iter().chain(&proof.blocks).cloned().collect();
+    let mut proven = Vec::with_capacity(blocks.len());
+    for some in all.chunks(VERIFIED_AT_ONCE) {
+        proven.extend(decided.take(some, &*scheme)?);
+    }
+    if let Some(newest) = &proof.newest {
+        proven.extend(decided.prove(newest, &*scheme)?);
     }
     Ok(proven)
 }

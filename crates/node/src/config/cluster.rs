@@ -5,6 +5,7 @@ mod fields;
 mod governed;
 mod member_file;
 mod public_keys;
+mod restored;
 
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::membership::{self, CommitteeError, Governance, Opening, ReplicaKey};
@@ -27,6 +28,7 @@ use super::service;
 pub(super) use check::from_document;
 pub(super) use fields::{MEMBER_SCHEMA, SCHEMA};
 pub use member_file::MemberFile;
+pub use restored::Restored;
 
 /// Bytes of a proof of possession: a BLS signature.
 pub const PROOF_BYTES: usize = quorate_crypto::bls::SIGNATURE_BYTES;
@@ -83,6 +85,8 @@ pub struct Cluster {
     pub limits: ClusterLimits,
     /// Who may change the members; nobody where there are no administrators.
     pub governance: Governance,
+    /// The state of another chain that this one begins with, if it was restored from a backup.
+    pub restored: Option<Restored>,
     /// The replicas; the one at index i has id i. Where members may change, these are the first.
     pub members: Vec<Member>,
 }
@@ -197,6 +201,9 @@ impl Cluster {
         if self.is_governed() {
             self.governance.encode(&mut bytes);
             self.members.iter().for_each(|member| member.contact().encode(&mut bytes));
+        }
+        if let Some(restored) = &self.restored {
+            restored.encode(&mut bytes);
         }
         Digest::of("quorate chain 3", &bytes)
     }
@@ -340,6 +347,9 @@ impl Cluster {
             settings.set("governance.administrators", administrators, Place::Default);
             settings.set("governance.approvals", Value::Integer(approvals.into()), Place::Default);
         }
+        if let Some(restored) = &self.restored {
+            restored.set(&mut settings);
+        }
         if !self.service.is_empty() {
             settings.set("service", Value::Table(self.service.clone()), Place::Default);
         }
@@ -455,6 +465,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
                 .integer("governance.approvals")
                 .map_or(Some(0), |approvals| u16::try_from(approvals).ok())?,
         },
+        restored: Restored::of(settings),
         members,
     })
 }

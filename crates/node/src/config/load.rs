@@ -124,6 +124,17 @@ pub fn load_cluster(file: &Path) -> Result<(Cluster, Vec<Finding>), ConfigError>
     ConfigError::unless_clean(read.map(|read| (read.cluster, warnings)), findings)
 }
 
+/// Reads the text of a `cluster.toml` that is kept in another file.
+///
+/// # Errors
+/// [`ConfigError`] with everything that is wrong.
+pub fn parse_cluster(file: &Path, text: &str) -> Result<Cluster, ConfigError> {
+    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
+    let document = document::parse(file, text, &cluster::SCHEMA, &mut findings);
+    let read = document.and_then(|read| checked(file, read, &mut findings, &mut warnings));
+    ConfigError::unless_clean(read.map(|read| read.cluster), findings)
+}
+
 struct ReadCluster {
     cluster: Cluster,
     member_places: Vec<Place>,
@@ -137,8 +148,17 @@ fn read_cluster(
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
 ) -> Option<ReadCluster> {
+    let document = document::read(file, &cluster::SCHEMA, findings)?;
+    checked(file, document, findings, warnings)
+}
+
+fn checked(
+    file: &Path,
+    mut document: document::Document,
+    findings: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) -> Option<ReadCluster> {
     let fields = cluster::SCHEMA.fields;
-    let mut document = document::read(file, &cluster::SCHEMA, findings)?;
     let place = Place::File(file.to_owned());
     document::report_missing(&document.settings, fields, "", &place, findings);
     document.settings.fill_presets(fields);

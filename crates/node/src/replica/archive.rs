@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::wire::Encode;
+use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::execution::SnapshotHandle;
 use quorate_core::ledger::state_machine::Checkpoint;
 use quorate_core::protocols::protocol::{FullBlockOf, Types};
@@ -23,7 +24,7 @@ use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::{Offer, PeerMessage};
 use quorate_core::{Height, ReplicaId, planted};
 use quorate_journal::{BlockIndex, States, StatesError, Written};
-use quorate_transport::ConnectionId;
+use quorate_transport::{ClientListener, ConnectionId};
 
 use super::inbox::{Answer, Outside};
 use super::links::Links;
@@ -68,10 +69,23 @@ pub enum Task<T: Types> {
     },
     /// A snapshot to write, or a checkpoint to finish.
     Snapshot(Box<SnapshotMeta<T>>, Box<SnapshotHandle>),
+    /// What a client asks about the newest snapshot.
+    Backup(Backup),
     /// An offer to keep: replicas that are behind can be helped with its snapshot from now on.
     Offer(Box<Offer<T>>),
     /// Nothing follows.
     End,
+}
+
+/// A client's question about the newest snapshot.
+#[derive(Clone, Copy, Debug)]
+pub struct Backup {
+    /// Whose.
+    pub connection: ConnectionId,
+    /// The client's number of it.
+    pub id: u64,
+    /// The snapshot and the chunk wanted; `None`: which snapshot there is.
+    pub chunk: Option<(Height, u32)>,
 }
 
 /// The way to the threads of the archive.
@@ -95,10 +109,11 @@ pub enum Asker {
 }
 
 impl<T: Types> Task<T> {
-    /// Which peer asked for it.
-    fn asker(&self) -> Option<ReplicaId> {
+    /// Who asked for it.
+    fn asker(&self) -> Option<Asker> {
         match self {
-            Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(*to),
+            Self::Chain { to, .. } | Self::Chunk { to, .. } => Some(Asker::Peer(*to)),
+            Self::Backup(backup) => Some(Asker::Client(backup.connection)),
             Self::Snapshot(..) | Self::Offer(_) | Self::End => None,
         }
     }
@@ -112,6 +127,8 @@ pub struct Shelf {
     pub states: States,
     /// The way to peers.
     pub links: Links,
+    /// The way to clients.
+    pub listener: Arc<ClientListener>,
     /// The way back.
     pub outside: Outside,
     /// No peer takes over a larger snapshot.
@@ -141,13 +158,13 @@ impl<T: Types> Archive<T> {
         self.busy.clone()
     }
 
-    /// Hands a peer's task over. One too many is dropped: peers ask again.
-    pub fn ask(&self, task: Task<T>) {
-        let Some(peer) = task.asker() else { return };
+    /// Hands a peer's task over, or a client's question about snapshots. One too many is dropped,
+    /// which is told: they ask again.
+    pub fn ask(&self, task: Task<T>) -> bool {
+        let Some(asker) = task.asker() else { return false };
         let mut busy = self.busy.askers();
-        if !busy.contains(&Asker::Peer(peer)) && self.tasks.try_send(task).is_ok() {
-            busy.insert(Asker::Peer(peer));
-        }
+        let taken = has_room_for(&busy, asker) && self.tasks.try_send(task).is_ok();
+        taken && busy.insert(asker)
     }
 
     /// Hands an executor's question over. One too many, of its connection or of all, is dropped:
@@ -155,8 +172,7 @@ impl<T: Types> Archive<T> {
     pub fn pull(&self, pull: Pull) {
         let asker = Asker::Client(pull.connection);
         let mut busy = self.busy.askers();
-        let pulls = busy.iter().filter(|asker| matches!(asker, Asker::Client(_))).count();
-        if !busy.contains(&asker) && pulls < PULLS && self.pulls.try_send(pull).is_ok() {
+        if has_room_for(&busy, asker) && self.pulls.try_send(pull).is_ok() {
             busy.insert(asker);
         }
     }
@@ -166,6 +182,14 @@ impl<T: Types> Archive<T> {
         // Without a thread there the replica is about to stop.
         let _ = self.tasks.send(task);
     }
+}
+
+/// Whether one more of `asker` may be under way.
+fn has_room_for(busy: &BTreeSet<Asker>, asker: Asker) -> bool {
+    let is_client = |asker: &Asker| matches!(asker, Asker::Client(_));
+    let clients = busy.iter().filter(|asker| is_client(asker)).count();
+    let is_full = is_client(&asker) && clients >= PULLS;
+    !is_full && !busy.contains(&asker)
 }
 
 impl Busy {
@@ -196,9 +220,9 @@ impl Shelf {
         let mut paced = Paced::default();
         loop {
             let now = Instant::now();
-            if let Some((to, task)) = paced.due(now) {
-                let sent = self.serve(busy, to, &task, (&mut transfers, &checkpoints));
-                paced.served(to, &task, sent, now);
+            if let Some((asker, task)) = paced.due(now) {
+                let sent = self.serve(busy, &task, (&mut transfers, &checkpoints));
+                paced.served(asker, &task, sent, now);
                 continue;
             }
             let sweep = if transfers.is_empty() { FOR_EVER } else { SWEEP };
@@ -212,7 +236,7 @@ impl Shelf {
             };
             let answer = match task {
                 Task::End => return,
-                Task::Chain { .. } | Task::Chunk { .. } => {
+                Task::Chain { .. } | Task::Chunk { .. } | Task::Backup(_) => {
                     paced.add(task, now);
                     continue;
                 }
@@ -246,28 +270,35 @@ impl Shelf {
         }
     }
 
-    /// Answers a peer. How many bytes it is sent, and in how many blocks.
+    /// Answers a peer, or a client. How many bytes it is sent, and in how many blocks.
     fn serve<T: Types>(
         &self,
         busy: &Busy,
-        to: ReplicaId,
         task: &Task<T>,
         (transfers, checkpoints): (&mut Transfers, &Checkpoints),
     ) -> (usize, usize) {
         let mut blocks = 0;
-        let (kind, message) = match task {
-            Task::Chain { above, through, budget_bytes, tail, .. } => {
+        let (to, kind, message) = match task {
+            Task::Chain { to, above, through, budget_bytes, tail } => {
                 let found = self.index.chain(*above, *through, *budget_bytes, tail);
                 blocks = found.len();
-                ("chain", (blocks > 0).then(|| chain_message::<T>(&found)))
+                (*to, "chain", (blocks > 0).then(|| chain_message::<T>(&found)))
             }
-            Task::Chunk { height, chunk, .. } => {
+            Task::Chunk { to, height, chunk } => {
                 let (height, chunk) = (*height, *chunk);
                 let found = transfers.chunk(&self.states, checkpoints, height, chunk);
                 let message = found.map(|(bytes, last)| {
                     PeerMessage::<T>::Chunk { height, chunk, last, bytes }.to_bytes()
                 });
-                ("chunk", message)
+                (*to, "chunk", message)
+            }
+            Task::Backup(backup) => {
+                let response = self.told::<T>(*backup, (transfers, checkpoints)).to_bytes();
+                busy.done(Asker::Client(backup.connection));
+                let bytes = response.len();
+                // The client may be gone.
+                let _ = self.listener.send(backup.connection, response.into());
+                return (bytes, 0);
             }
             Task::Snapshot(..) | Task::Offer(_) | Task::End => return (0, 0),
         };
@@ -278,6 +309,22 @@ impl Shelf {
             self.links.send(to, message.into());
         }
         (bytes, blocks)
+    }
+
+    /// What a client is told about the newest snapshot.
+    fn told<T: Types>(
+        &self,
+        Backup { id, chunk, .. }: Backup,
+        (transfers, checkpoints): (&mut Transfers, &Checkpoints),
+    ) -> Response {
+        let Some((height, chunk)) = chunk else {
+            let offer = self.states.offer::<T>().map(|offer| offer.to_bytes());
+            return Response::Offer { id, offer: offer.unwrap_or_default().into() };
+        };
+        match transfers.chunk(&self.states, checkpoints, height, chunk) {
+            Some((bytes, last)) => Response::Chunk { id, last, bytes },
+            None => Response::Unproven { id, reason: Unproven::Unavailable },
+        }
     }
 }
 

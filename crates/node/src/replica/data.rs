@@ -22,7 +22,7 @@ use quorate_core::base::wire::DecodeError;
 use quorate_core::ledger::execution::SnapshotError as StateError;
 use quorate_core::ledger::state_machine::{KeepError, StateMachine};
 use quorate_core::protocols::protocol::Types;
-use quorate_core::{ledger::sessions, limits};
+use quorate_core::{Digest, ledger::sessions, limits};
 pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
 use quorate_store::disk::FileDisk;
@@ -90,6 +90,27 @@ pub enum DataError {
         folder = .0.display()
     )]
     NotLost(PathBuf),
+    /// A restore from a backup did not come to its end.
+    #[error(
+        "{folder}: a restore from a backup was cut short here; run `quorate restore` again",
+        folder = .0.display()
+    )]
+    HalfRestored(PathBuf),
+    /// The chain begins with a state from a backup, and another one is here.
+    #[error(
+        "{folder}: this chain begins with a state restored from a backup (`restored` in \
+         cluster.toml, root {expected}), and here is one of root {found}; put it there with `quorate \
+         restore BACKUP --home HOME`, from that backup or from a later one of this chain",
+        folder = folder.display()
+    )]
+    OtherBeginning {
+        /// The data folder's part.
+        folder: PathBuf,
+        /// The application's root that the chain begins with.
+        expected: Digest,
+        /// The one that is here.
+        found: Digest,
+    },
     /// The state that is on disk cannot be used.
     #[error(transparent)]
     Kept(#[from] KeepError),
@@ -257,9 +278,6 @@ pub fn open<T: Types, S: StateMachine>(
     if !options.rejoin && is_blank(&wal) {
         return Err(DataError::Missing(wal));
     }
-    if options.rejoin && !is_blank(&shelf) {
-        return Err(DataError::NotLost(shelf));
-    }
     make_folder(folder).map_err(|source| DataError::Io { path: folder.to_owned(), source })?;
     let lock = FolderLock::acquire(folder)?;
     let disks = Disks { log: Arc::new(make(&wal)?), states: Arc::new(make(&shelf)?) };
@@ -299,6 +317,10 @@ fn placed(error: OpenError, wal: PathBuf, shelf: PathBuf) -> DataError {
         }
         OpenError::State(source) => DataError::State { folder: shelf, source },
         OpenError::Kept(source) => DataError::Kept(source),
+        OpenError::HalfRestored => DataError::HalfRestored(shelf),
+        OpenError::OtherBeginning { expected, found } => {
+            DataError::OtherBeginning { folder: shelf, expected, found }
+        }
         OpenError::Description(_)
         | OpenError::Limits(_)
         | OpenError::Write(_)

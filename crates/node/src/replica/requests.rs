@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::base::crypto::{Check, Claim, Scheme};
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::message::{self, Refusal, Request, Response};
+use quorate_core::client::message::{self, Refusal, Request, Response, Unproven};
 use quorate_core::ledger::frame::{OVERHEAD_BYTES, SharedFrame, Unnamed, name_all};
 use quorate_core::protocols::protocol::Types;
 use quorate_core::{Digest, Sequence, SessionId};
 use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
-use super::archive::{Archive, Pull};
+use super::archive::{Archive, Backup, Pull, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
@@ -256,6 +256,10 @@ impl<T: Types> Requests<T> {
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.pull(Pull { connection, from, budget_bytes });
             }
+            Ok(Request::Offer { id }) => self.ask_archive(Backup { connection, id, chunk: None }),
+            Ok(Request::Chunk { id, height, chunk }) => {
+                self.ask_archive(Backup { connection, id, chunk: Some((height, chunk)) });
+            }
             // The first byte tells frames apart, above.
             Ok(Request::Submit { .. }) | Err(_) => {
                 self.metrics.refuse("client_malformed");
@@ -375,6 +379,13 @@ impl<T: Types> Requests<T> {
         reason: Refusal,
     ) {
         self.say(connection, &Response::Refused { session, first, reason });
+    }
+
+    fn ask_archive(&self, backup: Backup) {
+        if !self.archive.ask(Task::Backup(backup)) {
+            let Backup { connection, id, .. } = backup;
+            self.say(connection, &Response::Unproven { id, reason: Unproven::Busy });
+        }
     }
 
     fn say(&self, connection: ConnectionId, response: &Response) {

@@ -117,7 +117,7 @@ impl Setup {
         let mut data = self.open(&owner, &metrics, &*fresh)?;
         let notes = std::mem::take(&mut data.opened.notes);
         let (opened, lock) = data.into_parts();
-        let Opened { journal, states, mut execution, checkpoint, recovery, .. } = opened;
+        let Opened { journal, states, mut execution, checkpoint, recovery, restored, .. } = opened;
         execution.skip(std::mem::take(&mut self.skipped_commands));
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
@@ -144,7 +144,7 @@ impl Setup {
         };
         let stage = self.requests_stage(&shared, doors.events, &over)?;
         let archived = self.start_archive(&shared, states, (tasks, pulls), checkpoint)?;
-        let first = first_input(recovery)?;
+        let first = first_input(recovery, restored)?;
         let make = maker(build.seeded()?, self.me);
         let (settings, committee) = (self.settings.clone(), self.committee.clone());
         let replica = Replica::new(settings, committee, make, execution, fresh);
@@ -278,6 +278,7 @@ impl Setup {
             index: Arc::clone(&shared.index),
             states,
             links: shared.links.clone(),
+            listener: Arc::clone(&shared.listener),
             outside: shared.outside.clone(),
             max_snapshot_bytes: self.settings.max_snapshot_bytes,
             metrics: Arc::clone(&shared.metrics),
@@ -396,11 +397,14 @@ impl Drop for Over {
     }
 }
 
-/// What starts the replica: what it recovered, or that it lost its data.
-fn first_input<T: Types>(recovery: Option<Recovery<T>>) -> io::Result<Input<T>> {
+/// What starts the replica: what it recovered, or that it lost its data, with what was restored.
+fn first_input<T: Types>(
+    recovery: Option<Recovery<T>>,
+    restored: Recovery<T>,
+) -> io::Result<Input<T>> {
     Ok(match recovery {
         Some(recovery) => Input::Start(Box::new(recovery)),
-        None => Input::Rejoin(nonce()?),
+        None => Input::Rejoin { nonce: nonce()?, restored: Box::new(restored) },
     })
 }
 

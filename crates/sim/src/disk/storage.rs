@@ -77,6 +77,9 @@ fn cause_of_states(error: &StatesError) -> Option<ErrorKind> {
     match error {
         StatesError::Offer(error) => Some(error.kind()),
         StatesError::Snapshot(SnapshotError::Io { source, .. }) => Some(source.kind()),
-        StatesError::Snapshot(_) | StatesError::Checkpoint(_) | StatesError::Chunk { .. } => None,
+        StatesError::Snapshot(_)
+        | StatesError::Checkpoint(_)
+        | StatesError::Chunk { .. }
+        | StatesError::Source(_) => None,
     }
 }

@@ -85,6 +85,14 @@ pub struct Restoring<S> {
     collected: Vec<Bytes>,
 }
 
+impl<S: StateMachine> Execution<S> {
+    /// The application alone: for a state that another chain begins with.
+    #[must_use]
+    pub fn into_application(self) -> S {
+        self.application
+    }
+}
+
 impl<S: StateMachine> Restoring<S> {
     /// Takes over a state with the root `expected`, which the caller knows from a quorum, or wrote
     /// down itself. `application` is fresh.

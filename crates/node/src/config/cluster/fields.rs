@@ -21,6 +21,7 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         ("sessions", "What client sessions may use up. Part of the replicated rules."),
         ("limits", "What is taken from clients and peers."),
         ("governance", "Who may change the members. Without administrators they are fixed."),
+        ("restored", "The state of another chain that this one begins with."),
     ],
     fields: &[
         Field {
@@ -244,6 +245,31 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             kind: Kind::Integer { min: 1, max: Governance::MAX_ADMINISTRATORS as u64 },
             preset: Preset::Absent,
             comment: "How many of them must sign a change.",
+        },
+        Field {
+            key: "restored.chain",
+            kind: Kind::Name,
+            preset: Preset::Absent,
+            comment: "With a chain that `quorate restore --new` made: the name of the chain in the backup.",
+        },
+        Field {
+            key: "restored.chain_digest",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Absent,
+            comment: "The identity of that chain.",
+        },
+        Field {
+            key: "restored.height",
+            kind: Kind::Integer { min: 0, max: i64::MAX as u64 },
+            preset: Preset::Absent,
+            comment: "The height of the restored state in that chain.",
+        },
+        Field {
+            key: "restored.root",
+            kind: Kind::Hex(&[32]),
+            preset: Preset::Absent,
+            comment: "The root of the application in that state. A replica that begins with another one is\n\
+                      refused at its start.",
         },
         Field {
             key: "service",

@@ -3,29 +3,36 @@
 //! A request of a hundred bytes is answered with megabytes. A peer that is behind asks for each
 //! block and chunk once, and gets it at once. One that asks for them again waits: what it was sent
 //! before is sent at [`AGAIN_BYTES_A_SECOND`], after [`AT_ONCE_BYTES`] for answers that were lost.
+//! All clients together, which anybody may be, are sent snapshots at that pace.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quorate_core::protocols::protocol::Types;
-use quorate_core::{Height, ReplicaId, planted};
+use quorate_core::{Height, planted};
 
-use super::Task;
+use super::{Asker, Task};
 
 /// What a peer is sent again a second, ...
 const AGAIN_BYTES_A_SECOND: u64 = 32 << 20;
 /// ... beyond what it is sent again at once.
 const AT_ONCE_BYTES: u64 = 8 << 20;
 
-/// Peers' questions that wait, one a peer, and what each peer was sent.
+/// Questions that wait, one an asker, and what was sent.
 pub(super) struct Paced<T: Types> {
-    waiting: BTreeMap<ReplicaId, (Instant, Task<T>)>,
-    peers: BTreeMap<ReplicaId, Peer>,
+    waiting: BTreeMap<Asker, (Instant, Task<T>)>,
+    /// By peer; `None`: all clients.
+    accounts: BTreeMap<Option<Asker>, Account>,
 }
 
-/// What a peer was sent.
+/// Whose account an asker uses: clients share one.
+fn payer(asker: Asker) -> Option<Asker> {
+    matches!(asker, Asker::Peer(_)).then_some(asker)
+}
+
+/// What a peer was sent, or all clients.
 #[derive(Clone, Copy, Debug, Default)]
-struct Peer {
+struct Account {
     /// Blocks up to this height.
     chain: Height,
     /// Chunks up to this one of a snapshot.
@@ -40,23 +47,23 @@ fn spent(bytes: u64) -> Duration {
 
 impl<T: Types> Default for Paced<T> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), peers: BTreeMap::new() }
+        Self { waiting: BTreeMap::new(), accounts: BTreeMap::new() }
     }
 }
 
 impl<T: Types> Paced<T> {
-    /// A peer asks.
+    /// Somebody asks.
     pub(super) fn add(&mut self, task: Task<T>, now: Instant) {
         let Some(to) = task.asker() else { return };
-        let peer = self.peers.entry(to).or_default();
-        let again = planted!("blocks-again-unpaced", false, peer.had(&task));
-        let even = peer.even.filter(|_| again);
+        let account = self.accounts.entry(payer(to)).or_default();
+        let again = planted!("blocks-again-unpaced", false, account.had(&task));
+        let even = account.even.filter(|_| again);
         let due = even.and_then(|even| even.checked_sub(spent(AT_ONCE_BYTES)));
         self.waiting.insert(to, (due.unwrap_or(now), task));
     }
 
     /// The next question whose time has come.
-    pub(super) fn due(&mut self, now: Instant) -> Option<(ReplicaId, Task<T>)> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<(Asker, Task<T>)> {
         let (to, (due, _)) = self.waiting.iter().min_by_key(|(_, (due, _))| *due)?;
         let to = *to;
         if *due > now {
@@ -73,36 +80,37 @@ impl<T: Types> Paced<T> {
     /// `to` was sent so many bytes for `task`, in so many blocks.
     pub(super) fn served(
         &mut self,
-        to: ReplicaId,
+        to: Asker,
         task: &Task<T>,
         (bytes, blocks): (usize, usize),
         now: Instant,
     ) {
-        let peer = self.peers.entry(to).or_default();
-        if peer.had(task) {
-            let from = peer.even.map_or(now, |even| even.max(now));
-            peer.even = from.checked_add(spent(bytes as u64));
+        let account = self.accounts.entry(payer(to)).or_default();
+        if account.had(task) {
+            let from = account.even.map_or(now, |even| even.max(now));
+            account.even = from.checked_add(spent(bytes as u64));
         }
         match task {
             // The last block of an answer is certified by none in it, and is asked for again.
             Task::Chain { above, through, .. } if blocks > 0 => {
                 let new = (blocks as u64).saturating_sub(2).max(1);
-                peer.chain = peer.chain.max(above.plus(new).min(*through));
+                account.chain = account.chain.max(above.plus(new).min(*through));
             }
             Task::Chunk { height, chunk, .. } if bytes > 0 => {
-                peer.chunk = peer.chunk.max((*height, *chunk));
+                account.chunk = account.chunk.max((*height, *chunk));
             }
             _ => {}
         }
     }
 }
 
-impl Peer {
-    /// Whether it was sent before what it asks for.
+impl Account {
+    /// Whether it was sent before what it asks for. Clients count as if they were.
     fn had<T: Types>(&self, task: &Task<T>) -> bool {
         match task {
             Task::Chain { above, .. } => *above < self.chain,
             Task::Chunk { height, chunk, .. } => (*height, *chunk) <= self.chunk,
+            Task::Backup(_) => true,
             Task::Snapshot(..) | Task::Offer(_) | Task::End => false,
         }
     }
@@ -110,8 +118,11 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
+    use quorate_core::ReplicaId;
     use quorate_core::protocols::hotstuff::Types;
+    use quorate_transport::ConnectionId;
 
+    use super::super::Backup;
     use super::*;
 
     const LIAR: ReplicaId = ReplicaId(1);
@@ -169,9 +180,24 @@ mod tests {
             let now = Instant::now();
             paced.add(again(), now);
             paced.add(chain(BEHIND, 0), now);
-            assert!(matches!(paced.due(now), Some((BEHIND, _))));
+            assert!(matches!(paced.due(now), Some((Asker::Peer(BEHIND), _))));
             assert!(paced.due(now).is_none());
         }
+    }
+
+    /// Anybody may be as many clients as there is room for.
+    #[test]
+    fn clients_share_one_pace_whatever_they_ask_for() {
+        let mut paced = Paced::<Types>::default();
+        let most = (AGAIN_BYTES_A_SECOND + AT_ONCE_BYTES) / ANSWER_BYTES as u64 + 2;
+        let served = answers(&mut paced, |served| {
+            let (connection, chunk) = (ConnectionId(served), Some((Height(1), served as u32)));
+            Task::Backup(Backup { connection, id: served, chunk })
+        });
+        assert!((most - 2..=most).contains(&served), "{served}");
+        let now = Instant::now();
+        paced.add(chain(BEHIND, 0), now);
+        assert!(matches!(paced.due(now), Some((Asker::Peer(BEHIND), _))));
     }
 
     /// The last block of an answer is certified by none in it.

@@ -2,7 +2,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Height, ReplicaId};
 use quorate_transport::ConnectionId;
 
-use crate::replica::archive::{Archive, Pull, Task};
+use crate::replica::archive::{Archive, Backup, Pull, Task};
 
 fn pull(connection: u64) -> Pull {
     Pull { connection: ConnectionId(connection), from: Height(0), budget_bytes: u32::MAX }
@@ -30,4 +30,13 @@ fn clients_cannot_fill_the_queue() {
         }
     }
     assert_eq!(queue.try_iter().count(), 4);
+    // Questions about snapshots take places of the same few.
+    let backup = |connection| {
+        Task::Backup(Backup { connection: ConnectionId(connection), id: 0, chunk: None })
+    };
+    assert!((1..2000).all(|connection| !archive.ask(backup(connection))));
+    let (archive, queue, _pulls) = Archive::new();
+    let taken = (0..2000).filter(|number| archive.ask(backup(number / 2))).count();
+    assert_eq!((taken, queue.try_iter().count()), (16, 16));
+    assert!(archive.ask(chunk(0, 0)));
 }

@@ -1,0 +1,234 @@
+//! `quorate backup` and `quorate restore`: what was acknowledged comes back, in the same cluster
+//! and in a new one; what was changed by one bit is refused by name.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use quorate_app::kv::Reply;
+use quorate_app::kv::command::encode;
+use quorate_node::config::load_cluster;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cluster::writers::{Shape, Writers, assert_written, set};
+use crate::cluster::{Cluster, quorate};
+
+const ALL: [usize; 4] = [0, 1, 2, 3];
+const SHAPE: Shape = Shape { frame: 20, value_bytes: 100, keys: 500 };
+const SETTINGS: [&str; 2] = ["view_timeout.base=300ms", "storage.snapshot_every=30"];
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+fn json(command: &mut Command) -> Value {
+    let output = run(command.args(["-o", "json"]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Why a command was refused, with this exit code.
+fn refusal(command: &mut Command, code: i32) -> String {
+    let output = run(command);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    stderr
+}
+
+fn backup(verb: &str, folder: &Path) -> Command {
+    let mut command = quorate();
+    command.args(["backup", verb]).arg(folder);
+    command
+}
+
+fn create(cluster: &Cluster, folder: &Path) -> Value {
+    json(backup("create", folder).arg("--home").arg(cluster.folder().join("client")))
+}
+
+fn restore(folder: &Path) -> Command {
+    let mut command = quorate();
+    command.arg("restore").arg(folder);
+    command
+}
+
+fn write(cluster: &Cluster, key: &str, value: &str) {
+    let replies =
+        cluster.runtime.block_on(cluster.client().submit(vec![set(key, value.as_bytes())]));
+    assert_eq!(Reply::decode(&replies.unwrap()[0]).unwrap(), Reply::Ok);
+}
+
+fn read(cluster: &Cluster, key: &str) -> Vec<u8> {
+    let mut command = Vec::new();
+    encode::get(&mut command, key.as_bytes());
+    let replies = cluster.runtime.block_on(cluster.client().submit(vec![command.into()]));
+    match Reply::decode(&replies.unwrap()[0]).unwrap() {
+        Reply::Bulk(value) => value.to_vec(),
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some()).collect();
+    files.sort();
+    files
+}
+
+/// Changes a bit of a file; done again, it is as it was.
+fn flip(file: &Path, offset: u64) {
+    let opened = fs::File::options().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    opened.read_exact_at(&mut byte, offset).unwrap();
+    opened.write_all_at(&[byte[0] ^ 1 << (offset % 8)], offset).unwrap();
+}
+
+/// One flipped bit, wherever it is, is refused with the file and the place.
+fn assert_flips_are_found(folder: &Path) {
+    for file in files(folder) {
+        let length = fs::metadata(&file).unwrap().len();
+        for offset in [9, 60, length / 2, length - 1] {
+            flip(&file, offset);
+            let refused = refusal(&mut backup("verify", folder), 4);
+            assert!(refused.contains(&file.display().to_string()), "{offset}: {refused}");
+            assert!(refused.contains("another copy of this backup"), "{refused}");
+            if offset == length / 2 {
+                assert!(refused.contains("it is damaged at offset"), "{refused}");
+            }
+            flip(&file, offset);
+        }
+    }
+    // Nor is anything restored from it.
+    let last = files(folder).pop().unwrap();
+    let middle = fs::metadata(&last).unwrap().len() / 2;
+    flip(&last, middle);
+    let homes = folder.with_file_name("homes");
+    let refused = refusal(restore(folder).args(["--new", "n", "--out"]).arg(&homes), 4);
+    assert!(refused.contains(&last.display().to_string()), "{refused}");
+    assert!(!homes.exists());
+    flip(&last, middle);
+}
+
+/// The cluster that is made of a backup, running.
+fn again(folder: &Path, height: Option<&str>) -> Cluster {
+    let height = height.map_or_else(Vec::new, |height| vec!["--height", height]);
+    let mut cluster = Cluster::made(4, &SETTINGS, |homes, port| {
+        let mut command = restore(folder);
+        command.args(["--new", "again", "--port", port, "--out"]).arg(homes).args(&height);
+        command
+    });
+    cluster.start_all();
+    cluster
+}
+
+#[test]
+fn a_backup_of_a_cluster_under_load_brings_its_data_back() {
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("backup");
+    let mut cluster = Cluster::start(&[], &SETTINGS);
+    write(&cluster, "moment", "before");
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(3000);
+    let first = create(&cluster, &folder);
+    assert!(first["state"].as_u64() >= Some(30), "{first}");
+    write(&cluster, "moment", "after");
+    writers.wait_for(500);
+    // What is there is not copied again.
+    let second = create(&cluster, &folder);
+    assert_eq!(second["state"], Value::Null, "{second}");
+    assert!(second["last"].as_u64() > first["last"].as_u64(), "{second}");
+    assert!(second["bytes"].as_u64() < first["bytes"].as_u64(), "{second}");
+
+    // A replica that lost its data gets its state back, and is one that lost its data.
+    cluster.kill(2);
+    let home = cluster.home(2);
+    let put = || {
+        let mut command = restore(&folder);
+        command.arg("--home").arg(&home);
+        command
+    };
+    let refused = refusal(&mut put(), 2);
+    assert!(refused.contains("there is data in it"), "{refused}");
+    fs::remove_dir_all(cluster.data(2)).unwrap();
+    let given = json(&mut put());
+    assert_eq!(given["height"], first["state"]);
+    let lost = cluster.refused(2, &[]);
+    assert!(lost.stderr.contains("there is no safety record"), "{}", lost.stderr);
+    cluster.start_replica(2, &["--rejoin-after-data-loss"]);
+    let from = format!("state recovered at height {}", given["height"]);
+    assert!(cluster.log_text(2).contains(&from), "{from}: {}", cluster.log_text(2));
+    let height = cluster.height(0);
+    cluster.wait_for_height(2, height);
+    // Once it has moved on its votes count again: with another one dead nothing is decided without
+    // them.
+    writers.wait_for(2000);
+    cluster.kill(0);
+    writers.wait_for(500);
+    cluster.start_replica(0, &[]);
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    let third = create(&cluster, &folder);
+    let client = cluster.folder().join("client");
+    let verified = json(backup("verify", &folder).arg("--home").arg(&client));
+    assert_eq!(verified["heights"].as_array().unwrap().len(), 1, "{verified}");
+    assert_eq!(verified["heights"][0][0], first["state"], "{verified}");
+    assert_eq!(verified["heights"][0][1], third["last"], "{verified}");
+    let listed = json(&mut backup("list", &folder));
+    assert_eq!(listed["files"].as_array().unwrap().len(), files(&folder).len());
+    let digest = cluster.agreed.chain_digest();
+    drop(cluster);
+    assert_flips_are_found(&folder);
+
+    // A new cluster goes on from all that was acknowledged, and another one from an earlier moment.
+    let early = again(&folder, Some(&first["last"].to_string()));
+    assert_eq!(read(&early, "moment"), b"before");
+    let refused = refusal(backup("verify", &folder).arg("--home").arg(early.home(0)), 2);
+    assert!(refused.contains("not of again"), "{refused}");
+    drop(early);
+    let mut cluster = again(&folder, None);
+    assert_written(&cluster, SHAPE, &written);
+    assert_eq!(read(&cluster, "moment"), b"after");
+    let from = cluster.agreed.restored.clone().unwrap();
+    assert_eq!((from.chain_digest, Some(from.height.0)), (digest, third["last"].as_u64()));
+    assert_ne!(cluster.agreed.chain_digest(), digest);
+
+    // Its replicas begin with that state, and with no other.
+    cluster.kill(1);
+    fs::remove_dir_all(cluster.data(1)).unwrap();
+    let other = cluster.refused(1, &["--rejoin-after-data-loss"]);
+    assert!(other.stderr.contains("this chain begins with a state restored"), "{}", other.stderr);
+    let given = json(restore(&folder).arg("--home").arg(cluster.home(1)));
+    assert_eq!(given["first"], true);
+    cluster.start_replica(1, &["--rejoin-after-data-loss"]);
+    write(&cluster, "moment", "in the new cluster");
+    cluster.wait_until_equal(&ALL);
+}
+
+/// A restore that is cut short leaves a folder of its own, which the next one removes.
+#[test]
+fn homes_that_are_half_made_are_made_again() {
+    let place = TempDir::new().unwrap();
+    let (folder, homes) = (place.path().join("backup"), place.path().join("homes"));
+    let cluster = Cluster::start(&[], &SETTINGS);
+    write(&cluster, "key", "value");
+    let made = create(&cluster, &folder);
+    // No snapshot is there yet: the blocks from the first on are.
+    assert_eq!(made["state"], Value::Null, "{made}");
+    let put = |homes: &Path| {
+        let mut command = restore(&folder);
+        command.args(["--new", "again", "--out"]).arg(homes);
+        command
+    };
+    let left = place.path().join("homes.part");
+    fs::create_dir_all(left.join("replica-0/config")).unwrap();
+    let refused = refusal(&mut put(&homes), 2);
+    assert!(refused.contains("no restore made it"), "{refused}");
+    fs::write(left.join("restoring"), "").unwrap();
+    json(&mut put(&homes));
+    assert!(!left.exists() && !homes.join("restoring").exists());
+    let (agreed, _) = load_cluster(&homes.join("client/config/cluster.toml")).unwrap();
+    assert_eq!(agreed.restored.map(|from| from.height.0), made["last"].as_u64());
+    let refused = refusal(&mut put(&homes), 2);
+    assert!(refused.contains("homes are never written over"), "{refused}");
+}
