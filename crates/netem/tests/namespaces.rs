@@ -185,8 +185,8 @@ fn bandwidth_is_not_exceeded() {
     let observed = measure(&network, 0, 1, &probe).expect("measured");
     let bits = observed.bulk_bits.expect("a transfer");
     // Ten times as much: a receiver that is not scheduled for a while then reads everything at
-    // once, or nothing in time. Without a limit it is hundreds of Mbit/s. That a limited link carries
-    // what is sent, another test shows.
+    // once, or nothing in time. Without a limit it is hundreds of Mbit/s. That a limited link
+    // carries what is sent, another test shows.
     assert!(bits < 20e6, "{bits}");
 }
 

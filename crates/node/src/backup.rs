@@ -5,7 +5,8 @@
 //!
 //! - A **state** is a snapshot of one height, with the offer that replicas make to a peer that is
 //!   behind: a certificate of the state's root.
-//! - **Blocks** are the decided blocks above it, with what proves them ([`Proof`](crate::client::pull::Proof)).
+//! - **Blocks** are the decided blocks above it, with what proves them
+//!   ([`Proof`](crate::client::pull::Proof)).
 //!
 //! Together they give the state of every height from the first state on: a snapshot, and the blocks
 //! above it executed again. The next backup into the same folder adds the blocks since then, and no

@@ -163,10 +163,8 @@ async fn an_idle_cluster_is_silent() {
     commit(&client, 5).await;
 }
 
-/// A client that sends to one replica says so, and that replica passes its commands on at once.
-/// Both would be made good for later, by timers that take half an hour or more here.
-/// Clients that came and went filled the table of sessions. Nothing was ordered, so none of them grew
-/// old, and newcomers were turned away for good.
+/// Clients that came and went filled the table of sessions. Nothing was ordered, so none of them
+/// grew old, and newcomers were turned away for good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_are_gone_make_room_for_newcomers() {
     let replicas = start_changed(4, Overrides::default(), |testnet| {
@@ -193,6 +191,8 @@ async fn clients_that_are_gone_make_room_for_newcomers() {
     }
 }
 
+/// A client that sends to one replica says so, and that replica passes its commands on at once.
+/// Both would be made good for later, by timers that take half an hour or more here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_for_one_replica_is_passed_on_at_once() {
     const HOUR: Duration = Duration::from_secs(3600);

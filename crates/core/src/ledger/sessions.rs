@@ -10,12 +10,13 @@
 //! session, the same one is answered with the same session, and a lower one is told of the session
 //! that is open and its incarnation. When the table is full, the session that was active longest
 //! ago (of equals the one with the lowest number) expires if it has been idle for
-//! [`Limits::min_idle_blocks`]; else the newcomer is [turned away](Rejection::TooManySessions).
-//! An idle cluster decides no blocks, and a table full of the dead would stay full: so a block that
+//! [`Limits::min_idle_blocks`]; else the newcomer is [turned away](Rejection::TooManySessions). An
+//! idle cluster decides no blocks, and a table full of the dead would stay full: so a block that
 //! turns newcomers away counts for [an eighth](Limits::waited_blocks) of that time, for the one
 //! session that gives way next. A flood of newcomers cannot drive out all that are idle for a
-//! moment: each of them takes eight blocks. Only opening, executing a command and letting a frame wait are activity. A retry is none:
-//! anybody who saw a frame can replay it, and could keep a dead session alive.
+//! moment: each of them takes eight blocks. Only opening, executing a command and letting a frame
+//! wait are activity. A retry is none: anybody who saw a frame can replay it, and could keep a dead
+//! session alive.
 //!
 //! *Commands.* Numbers begin at 1 and execute without gaps.
 //! - A frame that begins at the next number, or overlaps it, executes from the next number on.

@@ -182,9 +182,10 @@ pub struct NewCluster {
     pub options: Options,
 }
 
-/// Makes the homes of a new cluster in `out`, which must not be there: with new keys, a new identity,
-/// and the state of the backup as its first. `out` gets its name when all is durable: what is left
-/// of an attempt that was cut short is `out` with the suffix `.part`, which the next one removes.
+/// Makes the homes of a new cluster in `out`, which must not be there: with new keys, a new
+/// identity, and the state of the backup as its first. `out` gets its name when all is durable:
+/// what is left of an attempt that was cut short is `out` with the suffix `.part`, which the next
+/// one removes.
 ///
 /// # Errors
 /// [`BackupError`].
