@@ -24,6 +24,8 @@ use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::protocols::protocol::Types;
 
+use quorate_transport::ConnectionId;
+
 use super::inbox::FromClient;
 use super::requests::{Claimed, Requests};
 
@@ -33,6 +35,7 @@ pub(super) const CHANGE_SIGNATURES_A_SECOND: u32 = 1024;
 
 /// Why a change is not looked at.
 const STRANGER: &str = "it is not signed by administrators alone, each of them once";
+const ANOTHER_EPOCH: &str = "it is a change of another epoch: make it anew";
 const BUSY: &str = "it is busy with other changes; try again";
 const FORGED: &str = "the signature of an administrator does not hold";
 const UNREADABLE: &str = "the change cannot be read";
@@ -41,18 +44,35 @@ impl<T: Types> Requests<T> {
     /// Whether the approvals of an encoded change hold.
     pub(super) fn look_at_change(
         &mut self,
+        connection: ConnectionId,
         change: &Bytes,
         now: Instant,
     ) -> Result<(), &'static str> {
+        if self.standings.is_ended(connection) {
+            return Err(STRANGER);
+        }
         let change = SignedChange::from_bytes(change.clone()).map_err(|_| UNREADABLE)?;
-        if !change.is_of_administrators(&self.epochs.committee()) {
+        let committee = self.epochs.committee();
+        if change.change.ends != committee.epoch() {
+            return Err(ANOTHER_EPOCH);
+        }
+        if !change.is_of_administrators(&committee) {
             return Err(STRANGER);
         }
         let checks = change.approval_checks(&self.chain);
-        if !self.may_verify(checks.len(), now) {
+        if !self.changes.has(checks.len(), now) {
             return Err(BUSY);
         }
-        if self.all_hold(&checks) { Ok(()) } else { Err(FORGED) }
+        // What is forged costs what was verified of it, and who sent it its standing: else strangers
+        // could use the allowance up, and nobody could change the members.
+        for check in &checks {
+            self.changes.take(1, now);
+            if self.scheme.verify(std::slice::from_ref(check)) != [true] {
+                self.is_forged(connection);
+                return Err(FORGED);
+            }
+        }
+        Ok(())
     }
 
     /// Verifies the changes among `claimed`, and returns the rest.
@@ -118,6 +138,6 @@ impl<T: Types> Requests<T> {
     }
 
     fn may_verify(&mut self, signatures: usize, now: Instant) -> bool {
-        self.changes.take(signatures, now) == signatures
+        self.changes.has(signatures, now) && self.changes.take(signatures, now) == signatures
     }
 }

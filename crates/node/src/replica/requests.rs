@@ -246,13 +246,17 @@ impl<T: Types> Requests<T> {
                 let handovers = self.epochs.handovers(from);
                 self.say(connection, &Response::Handovers { id, handovers });
             }
-            Ok(Request::Ready { id, change }) => match self.look_at_change(&change, arrived) {
-                Ok(()) => ready.push(FromClient::Ready(Question { connection, id, bytes: change })),
-                Err(reason) => {
-                    let reason = Bytes::from_static(reason.as_bytes());
-                    self.say(connection, &Response::NotReady { id, reason });
+            Ok(Request::Ready { id, change }) => {
+                match self.look_at_change(connection, &change, arrived) {
+                    Ok(()) => {
+                        ready.push(FromClient::Ready(Question { connection, id, bytes: change }));
+                    }
+                    Err(reason) => {
+                        let reason = Bytes::from_static(reason.as_bytes());
+                        self.say(connection, &Response::NotReady { id, reason });
+                    }
                 }
-            },
+            }
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.pull(Pull { connection, from, budget_bytes });
             }
@@ -362,9 +366,14 @@ impl<T: Types> Requests<T> {
 
     /// A signature of a frame does not hold.
     pub(super) fn is_bad(&mut self, connection: ConnectionId, frame: &SharedFrame) {
-        self.metrics.refuse("client_bad_signature");
         let (session, first) = (frame.session(), frame.first());
         self.refuse(connection, session, first, Refusal::BadSignature);
+        self.is_forged(connection);
+    }
+
+    /// A signature that came over `connection` does not hold.
+    pub(super) fn is_forged(&mut self, connection: ConnectionId) {
+        self.metrics.refuse("client_bad_signature");
         if self.standings.bad(connection) {
             self.metrics.refuse("client_bad_signatures_ended");
             self.listener.disconnect(connection);

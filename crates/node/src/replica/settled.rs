@@ -130,6 +130,12 @@ impl Allowance {
         Self::of(OLD_A_SECOND, now)
     }
 
+    /// Whether so many may be.
+    pub fn has(&mut self, wanted: usize, now: Instant) -> bool {
+        self.take(0, now);
+        self.left as usize >= wanted
+    }
+
     /// Of `wanted`, as many as may be.
     pub fn take(&mut self, wanted: usize, now: Instant) -> usize {
         let each = Duration::from_secs(1) / self.a_second;

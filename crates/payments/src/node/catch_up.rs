@@ -2,11 +2,12 @@
 //!
 //! It asks every peer which vertices it accepted, the newest first, until a page holds nothing new.
 //! A vertex that peers with more than half of all stake accepted is believed, fetched from any of
-//! them, and put into the ledger, which refuses whatever does not fit. No certificate proves an
+//! them, and put into the ledger, which refuses whatever does not fit. Of a long absence the oldest
+//! vertices come first, for the later ones rest on them; further rounds bring those. No certificate proves an
 //! acceptance: the promise rests on less than half of the stake being faulty, as all of Avalanche
 //! rests on less than that. What the peers decide meanwhile comes through the protocol.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +21,10 @@ use crate::verify::Signed;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long peers beyond half of the stake are waited for.
 const GRACE: Duration = Duration::from_millis(500);
-/// Most vertices of one round.
-const MAX_MISSED: usize = 1 << 18;
+/// Most vertices of one round, of those that one peer names.
+const MAX_MISSED: usize = 1 << 16;
 /// How often a vertex is asked for before this round goes on without it.
-const ATTEMPTS: u32 = 24;
+const ATTEMPTS: usize = 24;
 /// Vertices of a request.
 const PORTION: usize = FETCH / 2;
 
@@ -32,6 +33,8 @@ pub(super) struct CatchUp {
     stakes: Vec<u64>,
     me: ReplicaId,
     peers: Vec<Peer>,
+    /// Most vertices that are kept of those a peer names: the oldest.
+    most: usize,
     /// Missed vertices: stake that accepted them, and the number that the first to say so gave
     /// them.
     missed: BTreeMap<VertexId, (u64, u64)>,
@@ -46,19 +49,23 @@ struct Peer {
     before: Option<u64>,
     asked: Option<Time>,
     done: bool,
+    /// Missed vertices that it named, and the numbers it gave them; the newest first.
+    named: VecDeque<(VertexId, u64)>,
     /// What it was asked to send, and when.
     fetching: Option<(Vec<VertexId>, Time)>,
 }
 
 struct Fetching {
-    open: BTreeMap<VertexId, u32>,
+    /// Each with the peers that were asked for it, one after the other.
+    open: BTreeMap<VertexId, Vec<ReplicaId>>,
     fetched: BTreeMap<VertexId, Arc<Vertex<Signed>>>,
 }
 
 impl CatchUp {
     pub(super) fn new(stakes: Vec<u64>, me: ReplicaId) -> Self {
         let peers = vec![Peer::default(); stakes.len()];
-        Self { stakes, me, peers, missed: BTreeMap::new(), heard: None, fetch: None }
+        let missed = BTreeMap::new();
+        Self { stakes, me, peers, most: MAX_MISSED, missed, heard: None, fetch: None }
     }
 
     fn is_more_than_half(&self, stake: u64) -> bool {
@@ -83,20 +90,30 @@ impl CatchUp {
         peer.asked = None;
         peer.before = Some(first);
         let mut news = false;
-        let mut counted = BTreeSet::new();
-        for (place, vertex) in vertices.iter().enumerate() {
-            if !counted.insert(*vertex)
-                || is_known(vertex)
-                || (self.missed.len() >= MAX_MISSED && !self.missed.contains_key(vertex))
-            {
+        for (place, vertex) in vertices.iter().enumerate().rev() {
+            if is_known(vertex) {
                 continue;
             }
             news = true;
-            let number = first + place as u64;
-            let (stake, _) = self.missed.entry(*vertex).or_insert((0, number));
-            *stake = stake.saturating_add(self.stakes[from.index()]);
+            peer.named.push_back((*vertex, first + place as u64));
+            if peer.named.len() > self.most {
+                peer.named.pop_front();
+            }
         }
-        self.peers[from.index()].done = !news || first == 0;
+        peer.done = !news || first == 0;
+    }
+
+    /// What the peers have named, each once a vertex.
+    fn count(&mut self) {
+        for (peer, own) in self.peers.iter_mut().zip(&self.stakes) {
+            let mut counted = BTreeSet::new();
+            for (vertex, number) in std::mem::take(&mut peer.named) {
+                if counted.insert(vertex) {
+                    let (stake, _) = self.missed.entry(vertex).or_insert((0, number));
+                    *stake = stake.saturating_add(*own);
+                }
+            }
+        }
     }
 
     /// Vertices that a peer was asked for.
@@ -136,15 +153,23 @@ impl CatchUp {
             if !peer.done || peer.fetching.is_some() {
                 continue;
             }
-            let open = fetch.open.keys().filter(|vertex| !under_way.contains(vertex));
-            let wanted: Vec<_> = open.take(PORTION).copied().collect();
+            // What it was not asked for yet; then what everybody was asked for in vain.
+            let free = |vertex: &&VertexId| !under_way.contains(*vertex);
+            let is_new = |asked: &[ReplicaId]| !asked.contains(id);
+            let is_due = |asked: &[ReplicaId]| connected.iter().all(|other| asked.contains(other));
+            let of = |may: &dyn Fn(&[ReplicaId]) -> bool| -> Vec<VertexId> {
+                let open = fetch.open.iter().filter(|(_, asked)| may(asked));
+                open.map(|(vertex, _)| vertex).filter(free).take(PORTION).copied().collect()
+            };
+            let new = of(&is_new);
+            let wanted = if new.is_empty() { of(&is_due) } else { new };
             if wanted.is_empty() {
-                break;
+                continue;
             }
             for vertex in &wanted {
-                let attempts = fetch.open.entry(*vertex).or_default();
-                *attempts += 1;
-                if *attempts > ATTEMPTS {
+                let asked = fetch.open.entry(*vertex).or_default();
+                asked.push(*id);
+                if asked.len() > ATTEMPTS {
                     fetch.open.remove(vertex);
                 }
             }
@@ -172,8 +197,9 @@ impl CatchUp {
         if !all && now.since(heard) < GRACE {
             return;
         }
+        self.count();
         let believed = self.missed.iter().filter(|(_, (stake, _))| self.is_more_than_half(*stake));
-        let open = believed.map(|(vertex, _)| (*vertex, 0)).collect();
+        let open = believed.map(|(vertex, _)| (*vertex, Vec::new())).collect();
         self.fetch = Some(Fetching { open, fetched: BTreeMap::new() });
     }
 
@@ -237,6 +263,50 @@ mod tests {
         assert!(
             catch_up.ask(later, &PEERS[2..]).contains(&(PEERS[2], Frame::Fetch(vec![missed.id()])))
         );
+    }
+
+    /// A liar names a vertex in each of its pages: it counts once.
+    #[test]
+    fn nobody_is_counted_twice_for_a_vertex() {
+        let mut catch_up = CatchUp::new(vec![1; 4], ReplicaId(0));
+        asked(&mut catch_up, 0);
+        let lie = vertex(3).id();
+        for page in (0..4).rev() {
+            catch_up.page(PEERS[0], page, &[lie], |_| false);
+            catch_up.ask(Time(0).after(2 * AGAIN * (4 - page as u32)), &PEERS[..1]);
+        }
+        PEERS[1..].iter().for_each(|peer| catch_up.page(*peer, 0, &[], |_| false));
+        catch_up.ask(Time(0).after(100 * AGAIN), &PEERS);
+        assert_eq!(catch_up.finish().map(|all| all.len()), Some(0));
+    }
+
+    /// More was missed than a round takes: the oldest come first, for the others rest on them.
+    #[test]
+    fn the_oldest_come_first() {
+        let mut catch_up = CatchUp::new(vec![1; 4], ReplicaId(0));
+        catch_up.most = 4;
+        let ids: Vec<_> = (0..8).map(|number| vertex(number).id()).collect();
+        asked(&mut catch_up, 0);
+        PEERS.iter().for_each(|peer| catch_up.page(*peer, 4, &ids[4..], |_| false));
+        asked(&mut catch_up, 1);
+        PEERS.iter().for_each(|peer| catch_up.page(*peer, 0, &ids[..4], |_| false));
+        let asks = asked(&mut catch_up, 2);
+        let mut oldest = ids[..4].to_vec();
+        oldest.sort_unstable();
+        assert_eq!(asks, [(PEERS[0], Frame::Fetch(oldest))]);
+    }
+
+    /// A liar answers every question at once, with nothing. The others are asked as well.
+    #[test]
+    fn who_sends_nothing_is_not_asked_for_the_same_before_the_others_are() {
+        let mut catch_up = CatchUp::new(vec![1; 4], ReplicaId(0));
+        asked(&mut catch_up, 0);
+        let missed = vertex(2);
+        PEERS.iter().for_each(|peer| catch_up.page(*peer, 0, &[missed.id()], |_| false));
+        for peer in PEERS.into_iter().chain(PEERS) {
+            assert_eq!(asked(&mut catch_up, 1), [(peer, Frame::Fetch(vec![missed.id()]))]);
+            catch_up.fetched(peer, Vec::new());
+        }
     }
 
     #[test]

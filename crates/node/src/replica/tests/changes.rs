@@ -123,4 +123,22 @@ async fn a_member_s_word_is_asked_for_by_administrators_alone() {
     assert_eq!(outcome(ask(&forged)).await, (0, 1));
     forged.approvals[1].0 = key(77).public_key();
     assert_eq!(outcome(ask(&forged)).await, (0, 0));
+    // One that was made for another epoch, and that everybody may know by now.
+    let mut old = change();
+    old.change.ends = Epoch(7);
+    assert_eq!(outcome(ask(&old)).await, (0, 0));
+}
+
+/// Strangers that ask for words under forged changes are let go of, and leave the allowance to those
+/// who have signatures.
+#[tokio::test]
+async fn forged_changes_do_not_use_up_what_genuine_ones_may_cost() {
+    let ask = |change: &SignedChange| {
+        let change = Bytes::from(change.to_bytes());
+        Event::Frame(Request::Ready { id: 1, change }.to_bytes().into())
+    };
+    let mut forged = change();
+    forged.approvals[0].1 = Signature::from([7; 64]);
+    let flood = (0..CHANGE_SIGNATURES_A_SECOND).map(|_| ask(&forged)).collect();
+    assert_eq!(outcome(flood).await, (0, 4), "the connection ends with the fourth");
 }
