@@ -3,6 +3,8 @@
 
 #[path = "../../cli/tests/cluster/ports.rs"]
 mod ports;
+#[path = "replicas/whole.rs"]
+mod whole;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use quorate_transport::{
     inbound,
 };
 use tempfile::TempDir;
+use whole::whole_messages;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -548,39 +551,6 @@ async fn whatever_a_member_s_channel_carries_the_others_go_on() {
     }
     until("some of it is refused", || replicas.refused("peer_malformed") > 100).await;
     assert!(replicas.launched.iter().all(|one| !one.running.has_ended()));
-}
-
-/// One message of each kind.
-fn whole_messages() -> Vec<Vec<u8>> {
-    let (block, signature) = (Digest::of("no block", b""), Signature::from([7; 64]));
-    let ballot = Ballot { view: View(9), phase: 1, block };
-    let vote = Message::Vote(Vote { ballot, voter: ReplicaId(3), signature });
-    let time_out =
-        TimeOut { view: View(9), high_qc_view: View(0), replica: ReplicaId(3), signature };
-    let high_qc = Qc::genesis(block);
-    let time_out = Message::TimeOut { time_out, high_qc, high_tc: None, last_vote: None };
-    let of = PeerMessage::of;
-    let key = SecretKey::generate().unwrap();
-    let frame = Frame::open(key.public_key(), 1, &block, |statement| key.sign(statement));
-    let messages: Vec<PeerMessage<Types>> = vec![
-        of(vote),
-        of(time_out),
-        PeerMessage::Relay(vec![frame.clone().into()]),
-        PeerMessage::Frames(vec![frame.into()]),
-        PeerMessage::NeedFrames(vec![block; 3]),
-        PeerMessage::Chain(Vec::new()),
-        PeerMessage::FetchChain { tip: block, above: Height(0), budget_bytes: u32::MAX },
-        PeerMessage::FetchChunk { height: Height(1), chunk: 0 },
-        PeerMessage::Chunk {
-            height: Height(1),
-            chunk: 0,
-            last: true,
-            bytes: Bytes::from_static(b"chunk"),
-        },
-        PeerMessage::AskTestimony { nonce: block },
-        PeerMessage::Show(Height(1)),
-    ];
-    messages.iter().map(PeerMessage::to_bytes).collect()
 }
 
 /// How this process's threads of this name are niced.
