@@ -153,16 +153,14 @@ impl CatchUp {
             if !peer.done || peer.fetching.is_some() {
                 continue;
             }
-            // What it was not asked for yet; then what everybody was asked for in vain.
-            let free = |vertex: &&VertexId| !under_way.contains(*vertex);
-            let is_new = |asked: &[ReplicaId]| !asked.contains(id);
-            let is_due = |asked: &[ReplicaId]| connected.iter().all(|other| asked.contains(other));
-            let of = |may: &dyn Fn(&[ReplicaId]) -> bool| -> Vec<VertexId> {
-                let open = fetch.open.iter().filter(|(_, asked)| may(asked));
-                open.map(|(vertex, _)| vertex).filter(free).take(PORTION).copied().collect()
+            // What the others were asked for as often: who answers with nothing waits for its turn.
+            let is_its_turn = |asked: &[ReplicaId]| {
+                let times = |peer: &ReplicaId| asked.iter().filter(|one| *one == peer).count();
+                asked.is_empty() || connected.iter().all(|other| times(other) >= times(id))
             };
-            let new = of(&is_new);
-            let wanted = if new.is_empty() { of(&is_due) } else { new };
+            let open = fetch.open.iter().filter(|(vertex, _)| !under_way.contains(*vertex));
+            let open = open.filter(|(_, asked)| is_its_turn(asked));
+            let wanted: Vec<_> = open.take(PORTION).map(|(vertex, _)| *vertex).collect();
             if wanted.is_empty() {
                 continue;
             }
