@@ -64,25 +64,6 @@ fn of_two_spends_never_both_are_accepted_and_a_pending_one_says_why() {
     }
 }
 
-/// A hundred payments rest on one that loses against its rival. No vertex ever had most of them, so
-/// nothing decided them, and their node kept them for good.
-#[test]
-fn what_rests_on_a_rejected_payment_is_rejected_where_it_waits() {
-    let mut network = Network::new(20, small(), 3);
-    let winner = Payment::new("winner", &[genesis(0)]);
-    network.submit(10, &[&winner]);
-    network.run(Duration::from_millis(60));
-    let loser = Payment::new("loser", &[genesis(0)]);
-    let name = |at: u32| format!("child {at}");
-    let children: Vec<_> =
-        (0..100).map(|at| Payment::new(&name(at), &[loser.output(at)])).collect();
-    network.submit(0, &std::iter::once(&loser).chain(&children).collect::<Vec<_>>());
-    network.run(SECOND * 600);
-    assert_eq!(network.accepted(&winner), 20);
-    assert!(children.iter().all(|child| network.rejected[0].contains(&child.id())));
-    assert_eq!(network.nodes[0].0.held().own, 0);
-}
-
 fn why(network: &Network, payment: &Payment) -> Vec<(usize, Reason)> {
     let nodes = network.nodes.iter().enumerate();
     let why = |(at, (avalanche, ledger)): (usize, &(_, _))| {

@@ -249,26 +249,7 @@ impl<T: Transaction> Avalanche<T> {
                     self.counts.rejected += 1;
                     self.own.decided(&transaction);
                     fx.output(Output::Rejected { transaction, reason });
-                    self.drop_spenders(transaction, fx);
                 }
-            }
-        }
-    }
-
-    /// Drops own transactions that are in no vertex and spend of a rejected one: nothing decides
-    /// them, and they would wait for good. Those in vertices are rejected with these.
-    fn drop_spenders(&mut self, rejected: TransactionId, fx: &mut Effects<T>) {
-        let mut dropped = vec![rejected];
-        while let Some(gone) = dropped.pop() {
-            for spender in self.own.spenders(&gone) {
-                if self.dag.transactions.contains_key(&spender) {
-                    continue;
-                }
-                self.counts.rejected += 1;
-                self.own.decided(&spender);
-                let reason = Conflict::Unfounded(gone);
-                fx.output(Output::Rejected { transaction: spender, reason });
-                dropped.push(spender);
             }
         }
     }

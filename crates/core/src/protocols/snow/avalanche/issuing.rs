@@ -60,7 +60,7 @@ impl<T: Transaction> Avalanche<T> {
     /// the next batch.
     pub(super) fn issue(&mut self, now: Time, past: &dyn Past, fx: &mut Effects<T>) {
         while !self.own.unissued.is_empty() && self.polls.own < self.settings.own_polls {
-            let (ids, extra) = self.batch(now, past);
+            let (ids, extra) = self.batch(past);
             if ids.is_empty() {
                 return;
             }
@@ -83,9 +83,8 @@ impl<T: Transaction> Avalanche<T> {
 
     /// Takes the transactions of the next vertex from those that wait, and names the vertices that
     /// have what they spend. One with a rival goes alone.
-    fn batch(&mut self, now: Time, past: &dyn Past) -> (Vec<TransactionId>, BTreeSet<VertexId>) {
+    fn batch(&mut self, past: &dyn Past) -> (Vec<TransactionId>, BTreeSet<VertexId>) {
         let (mut taken, mut extra, mut left) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut unfounded = Vec::new();
         let mut spent = BTreeSet::new();
         while let Some(id) = self.own.unissued.pop_front() {
             let Some(transaction) = self.own.get(&id) else { continue };
@@ -95,9 +94,7 @@ impl<T: Transaction> Avalanche<T> {
             let twice = transaction.inputs().iter().any(|input| spent.contains(input));
             let alone = !rival || taken.is_empty();
             let fits = needed.len() <= MAX_PARENTS && !twice && alone;
-            if !ready && self.is_unfounded(transaction, past) {
-                unfounded.push(id);
-            } else if !ready || !fits {
+            if !ready || !fits {
                 left.push(id);
             } else {
                 spent.extend(transaction.inputs().iter().copied());
@@ -111,19 +108,7 @@ impl<T: Transaction> Avalanche<T> {
         for id in left.into_iter().rev() {
             self.own.unissued.push_front(id);
         }
-        // What it spends may come back in another vertex: it is looked at again later.
-        unfounded.iter().for_each(|id| self.own.later(id, now, self.settings.stuck_after));
         (taken, extra)
-    }
-
-    /// Whether something that it spends is neither in the graph, nor accepted, nor to come from here.
-    fn is_unfounded(&self, transaction: &T, past: &dyn Past) -> bool {
-        transaction.inputs().iter().any(|input| {
-            let of = &input.transaction;
-            !(self.dag.transactions.contains_key(of)
-                || self.own.has(of)
-                || past.has_transaction(of))
-        })
     }
 
     /// Whether all that it spends is in the graph or accepted; adds the vertices in question.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::names::TransactionId;
-use super::vertex::Transaction;
 use crate::base::types::{Duration, Time};
 
 /// The most doublings of the time after which a transaction is issued again.
@@ -21,8 +20,6 @@ struct Mine<T> {
 #[derive(Clone, Debug)]
 pub(super) struct Own<T> {
     mine: BTreeMap<TransactionId, Mine<T>>,
-    /// Each with the transactions whose outputs it spends, which come first.
-    spenders: BTreeSet<(TransactionId, TransactionId)>,
     /// Those that wait for a vertex.
     pub(super) unissued: VecDeque<TransactionId>,
     due: BTreeSet<(Time, TransactionId)>,
@@ -32,11 +29,10 @@ pub(super) struct Own<T> {
     pub(super) no_op_wait: Duration,
 }
 
-impl<T: Transaction> Own<T> {
+impl<T: Clone> Own<T> {
     pub(super) fn new(no_op_wait: Duration) -> Self {
         let (mine, unissued, due) = (BTreeMap::new(), VecDeque::new(), BTreeSet::new());
-        let spenders = BTreeSet::new();
-        Self { mine, spenders, unissued, due, no_op_at: None, last_vertex: Time(0), no_op_wait }
+        Self { mine, unissued, due, no_op_at: None, last_vertex: Time(0), no_op_wait }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,16 +55,7 @@ impl<T: Transaction> Own<T> {
         self.mine.get(id).is_some_and(|mine| mine.due.is_none())
     }
 
-    /// Those that spend outputs of a transaction.
-    pub(super) fn spenders(&self, of: &TransactionId) -> Vec<TransactionId> {
-        let first = (*of, TransactionId::default());
-        let all = self.spenders.range(first..).take_while(|(spent, _)| spent == of);
-        all.map(|(_, spender)| *spender).collect()
-    }
-
     pub(super) fn add(&mut self, id: TransactionId, transaction: T) {
-        let spent = transaction.inputs().iter().map(|input| (input.transaction, id));
-        self.spenders.extend(spent);
         self.mine.insert(id, Mine { transaction, due: None, issued: 0 });
         self.unissued.push_back(id);
     }
@@ -84,11 +71,7 @@ impl<T: Transaction> Own<T> {
     }
 
     pub(super) fn decided(&mut self, id: &TransactionId) {
-        let Some(Mine { transaction, due, .. }) = self.mine.remove(id) else { return };
-        for input in transaction.inputs() {
-            self.spenders.remove(&(input.transaction, *id));
-        }
-        if let Some(due) = due {
+        if let Some(Mine { due: Some(due), .. }) = self.mine.remove(id) {
             self.due.remove(&(due, *id));
         }
     }
