@@ -63,8 +63,8 @@ impl<T: Types> Requests<T> {
         if !self.changes.has(checks.len(), now) {
             return Err(BUSY);
         }
-        // What is forged costs what was verified of it, and who sent it its standing: else strangers
-        // could use the allowance up, and nobody could change the members.
+        // What is forged costs what was verified of it, and who sent it its standing: else
+        // strangers could use the allowance up, and nobody could change the members.
         for check in &checks {
             self.changes.take(1, now);
             if self.scheme.verify(std::slice::from_ref(check)) != [true] {

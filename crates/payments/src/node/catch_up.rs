@@ -3,9 +3,9 @@
 //! It asks every peer which vertices it accepted, the newest first, until a page holds nothing new.
 //! A vertex that peers with more than half of all stake accepted is believed, fetched from any of
 //! them, and put into the ledger, which refuses whatever does not fit. Of a long absence the oldest
-//! vertices come first, for the later ones rest on them; further rounds bring those. No certificate proves an
-//! acceptance: the promise rests on less than half of the stake being faulty, as all of Avalanche
-//! rests on less than that. What the peers decide meanwhile comes through the protocol.
+//! vertices come first, for the later ones rest on them; further rounds bring those. No certificate
+//! proves an acceptance: the promise rests on less than half of the stake being faulty, as all of
+//! Avalanche rests on less than that. What the peers decide meanwhile comes through the protocol.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -129,8 +129,8 @@ async fn a_member_s_word_is_asked_for_by_administrators_alone() {
     assert_eq!(outcome(ask(&old)).await, (0, 0));
 }
 
-/// Strangers that ask for words under forged changes are let go of, and leave the allowance to those
-/// who have signatures.
+/// Strangers that ask for words under forged changes are let go of, and leave the allowance to
+/// those who have signatures.
 #[tokio::test]
 async fn forged_changes_do_not_use_up_what_genuine_ones_may_cost() {
     let ask = |change: &SignedChange| {
