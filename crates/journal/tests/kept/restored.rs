@@ -1,6 +1,5 @@
 //! Tests of states restored from a backup: cut short anywhere, and never where there is data.
 
-use std::io;
 use std::sync::Arc;
 
 use quorate_app::kv::KeyValue;
@@ -10,7 +9,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::replica::drive::Journal as _;
 use quorate_core::replica::{Record, SnapshotMeta};
 use quorate_core::{Digest, Height};
-use quorate_journal::{Disks, OpenError, OpenOptions, Opened, Owner, Restored};
+use quorate_journal::{Chunks, Disks, OpenError, OpenOptions, Opened, Owner, Restored};
 use quorate_store::disk::{CrashDisk, Disk, Fate, MemoryDisk};
 
 use crate::chain::{Chain, owner};
@@ -25,7 +24,7 @@ fn disks(log: &MemoryDisk, states: impl Disk + 'static) -> Disks {
 fn restore(chain: &Chain, disks: &Disks, height: u64) -> Result<(), OpenError> {
     let state = chain.state(height).snapshot();
     let (meta, offer) = (chain.meta(height), Some(chain.offer(height)));
-    let chunks: &mut dyn FnMut(&mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> = &mut |sink| {
+    let chunks: Chunks<'_> = &mut |sink| {
         state.chunks(sink);
         Ok(())
     };
@@ -171,7 +170,7 @@ fn a_chain_that_begins_with_a_restored_state_begins_with_no_other() {
             recent: Vec::new(),
             roots: vec![handle.root()],
         };
-        let chunks: &mut dyn FnMut(&mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> = &mut |sink| {
+        let chunks: Chunks<'_> = &mut |sink| {
             handle.chunks(sink);
             Ok(())
         };
