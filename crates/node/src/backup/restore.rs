@@ -4,7 +4,7 @@
 //! its state, and starts as one that lost its data
 //! ([`quorate_core::replica::rejoin`]): it abstains until it may vote. A new cluster gets new keys
 //! and a new identity, which covers where its first state comes from
-//! ([`Restored`](crate::config::Restored)); so its replicas may vote at once.
+//! ([`Restored`]); so its replicas may vote at once.
 
 use std::fs::{self, File};
 use std::io;
