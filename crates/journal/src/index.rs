@@ -55,7 +55,7 @@ impl BlockIndex {
         places.committed = committed.into_iter().map(Some).collect();
     }
 
-    /// Records that blocks were committed, in order.
+    /// Records that blocks were committed, in order. Those that were so before stay as they are.
     pub fn committed<C: Content>(&self, blocks: &[SharedBlock<C>]) {
         let mut places = self.places();
         let Some(last) = blocks.last() else { return };
@@ -63,6 +63,9 @@ impl BlockIndex {
             let position = places.open.remove(&block.id()).map(|(_, position)| position);
             let next = Height(places.first.0 + places.committed.len() as u64);
             let is_first = places.committed.is_empty();
+            if !is_first && (places.first..next).contains(&block.height()) {
+                continue;
+            }
             if !is_first && block.height() == next.next() {
                 // The genesis of an epoch is in no log.
                 places.committed.push_back(None);

@@ -218,6 +218,7 @@ pub fn open<T: Types, S: StateMachine>(
         handovers.truncate(reached(&handovers, *epoch, &head, &blocks));
         epochs.forget_from(handovers.len());
     }
+    index_ended(&journal, &handovers, &blocks);
     // Of an epoch that has ended, nothing need be remembered.
     let ended = epochs.ended();
     let journal = journal.with_epochs(epochs);
@@ -299,6 +300,25 @@ fn reached<T: Types>(
             || blocks.iter().any(|full| full.block.id() == end.state.block_id)
     };
     handovers.iter().take_while(|end| is_here(end)).count()
+}
+
+/// Indexes the blocks above the recovered state that belong to epochs which have ended: a protocol
+/// that starts in a later epoch does not commit them again, and peers that are behind need them.
+fn index_ended<T: Types>(
+    journal: &Journal,
+    handovers: &[SharedHandover<T>],
+    blocks: &[FullBlockOf<T>],
+) {
+    let known: BTreeMap<BlockId, &BlockOf<T>> =
+        blocks.iter().map(|full| (full.block.id(), &full.block)).collect();
+    for end in handovers {
+        let sealing = known.get(&end.state.block_id);
+        let below = |block: &&BlockOf<T>| known.get(&block.parent()).copied();
+        let path = std::iter::successors(sealing.copied(), below);
+        let mut path: Vec<_> = path.cloned().collect();
+        path.reverse();
+        journal.index().committed(&path);
+    }
 }
 
 /// What the slot of the log holds: a memory, behind its epoch.
