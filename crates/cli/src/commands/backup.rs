@@ -27,7 +27,7 @@ pub enum Command {
     List(FolderArgument),
 }
 
-/// What is backed up, and where to.
+/// The cluster to back up, and the folder for it.
 #[derive(Debug, Args)]
 pub struct CreateArguments {
     /// The folder; made if need be.

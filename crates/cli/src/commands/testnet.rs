@@ -114,7 +114,7 @@ fn rows(made: &Testnet) -> Vec<[String; 5]> {
         .collect()
 }
 
-/// What was made, for people.
+/// The backup that was made, for people.
 pub fn for_people(made: &Testnet) -> String {
     let keys = made.administrator_keys.iter();
     let keys: String = keys.map(|file| format!("administrator: {}\n", file.display())).collect();
@@ -128,7 +128,7 @@ pub fn for_people(made: &Testnet) -> String {
     )
 }
 
-/// What was made, for programs.
+/// The backup that was made, for programs.
 pub fn for_programs(made: &Testnet) -> serde_json::Value {
     let replicas: Vec<_> = rows(made)
         .into_iter()

@@ -224,9 +224,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     }
 
     /// Whether an offer of `peer` may be taken up. Not while another is being; and of who offered
-    /// one that came to nothing, only when it is its turn: else who has one to offer again and
-    /// again could be quicker than all others each time, and keep this replica from ever having a
-    /// state.
+    /// one that came to nothing, only when it is its turn: else a liar that offers again and again
+    /// could be quicker than all others each time, and keep this replica from ever having a state.
     #[must_use]
     pub fn takes_offers(&self, peer: ReplicaId) -> bool {
         let is_its_turn = self.want.as_ref().is_some_and(|want| want.turn == Some(peer));

@@ -68,8 +68,8 @@ impl<Y> Rejoin<Y> {
 /// A testimony, to whom it goes, and the nonce that it repeats.
 pub(super) type Testimony<Y> = (ReplicaId, Digest, Y);
 
-/// A peer gets one testimony in this time: each costs a signature on the deciding thread. Who lost
-/// its data asks again later than that.
+/// A peer gets one testimony in this time: each costs a signature on the deciding thread. A replica
+/// that lost its data asks again later than that.
 const TESTIFY_EVERY: Duration = Duration::from_millis(100);
 
 /// Lost memories: this replica's own, and those of others, who ask it for testimonies.

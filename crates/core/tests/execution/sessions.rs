@@ -84,7 +84,7 @@ fn who_knocks_long_enough_takes_the_place_of_the_idle_and_not_of_the_active() {
     assert_eq!(state.sessions().next_number(SessionId(2)), Some(Sequence(10)));
 }
 
-/// Who makes eight blocks turn newcomers away drives out one session, and not all that are idle.
+/// A flood that makes eight blocks turn newcomers away drives out one session, not all idle ones.
 #[test]
 fn a_flood_of_newcomers_drives_out_one_session_in_eight_blocks() {
     let limits = Limits { max_sessions: 20, min_idle_blocks: 1_000, ..Limits::default() };

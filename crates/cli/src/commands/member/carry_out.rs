@@ -189,7 +189,7 @@ fn sign(known: &Known, change: &mut SignedChange, administrators: &[SecretKey]) 
     administrators.iter().for_each(|key| change::approve(change, known.chain.committee(), key));
 }
 
-/// Has the next members give their words. Whoever is at work may be behind for a moment: while it
+/// Has the next members give their words. A member at work may be behind for a moment: while it
 /// takes more words, all are asked again. Returns who is not ready, and why.
 fn gathered(
     known: &Known,

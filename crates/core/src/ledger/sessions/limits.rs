@@ -73,8 +73,8 @@ impl Limits {
     }
 
     /// For how many blocks of idleness a block counts that turns newcomers away: so that a client
-    /// which asks again twice a second comes in within seconds. Who is active meanwhile keeps its
-    /// session, for of all sessions the one that was active longest ago gives way.
+    /// which asks again twice a second comes in within seconds. Active clients keep their sessions:
+    /// the one that was active longest ago gives way.
     #[must_use]
     pub fn waited_blocks(&self) -> u64 {
         (self.min_idle_blocks / TURNED_AWAY).max(1)
