@@ -59,10 +59,16 @@ pub fn is_planted(name: &str) -> bool {
 }
 
 #[cfg(quorate_mutants)]
+mod entry;
+#[cfg(quorate_mutants)]
 mod list;
+#[cfg(quorate_mutants)]
+mod two_delay;
 
 #[cfg(quorate_mutants)]
-pub use list::{ALL, EPOCHS, Mutant};
+pub use entry::{EPOCHS, Mutant};
+#[cfg(quorate_mutants)]
+pub use list::ALL;
 
 #[cfg(quorate_mutants)]
 use std::sync::OnceLock;

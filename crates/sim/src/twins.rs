@@ -13,6 +13,7 @@
 //! - [`mod@run`]: a run and what came of it; [`campaign`]: many of them, over all cores;
 //! - [`mod@shrink`]: a smaller scenario that fails as well;
 //! - [`pbft`]: the same for PBFT, sampled;
+//! - [`two_delay`]: the same for the protocol of two delays, sampled;
 //! - [`edges`]: the same over the edges of epochs, sampled;
 //! - [`report`]: what happened, in words and as a picture of the block tree;
 //! - `format` (with the feature `json`): files of scenarios.
@@ -30,6 +31,7 @@ pub mod scenario;
 pub mod shrink;
 pub mod signatures;
 pub mod space;
+pub mod two_delay;
 pub mod variant;
 pub mod watch;
 pub mod world;

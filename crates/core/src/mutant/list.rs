@@ -1,37 +1,22 @@
 //! The list of mutants.
 
-/// A bug that is known from a paper or from public code.
-#[derive(Clone, Copy, Debug)]
-pub struct Mutant {
-    /// What `mutant!` and the table call it.
-    pub name: &'static str,
-    /// What is wrong.
-    pub what: &'static str,
-    /// Where it is from: a source that `docs/protocols/README.md` lists by this name, or another.
-    pub source: &'static str,
-    /// The one variant whose rules it is in; or [`EPOCHS`], where it shows only if members change.
-    pub variant: Option<&'static str>,
-}
+use super::entry::{EPOCHS, Mutant, mutant, of};
+use super::two_delay::TWO_DELAY;
 
-/// Stands for a variant: the worlds in which members change.
-pub const EPOCHS: &str = "epochs";
+/// Every mutant.
+pub const ALL: [Mutant; OTHERS.len() + TWO_DELAY.len()] = {
+    let mut all = [OTHERS[0]; OTHERS.len() + TWO_DELAY.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < OTHERS.len() { OTHERS[at] } else { TWO_DELAY[at - OTHERS.len()] };
+        at += 1;
+    }
+    all
+};
 
-const fn mutant(name: &'static str, what: &'static str, source: &'static str) -> Mutant {
-    Mutant { name, what, source, variant: None }
-}
-
-const fn of(
-    variant: &'static str,
-    name: &'static str,
-    what: &'static str,
-    source: &'static str,
-) -> Mutant {
-    Mutant { name, what, source, variant: Some(variant) }
-}
-
-/// Every mutant, by theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds,
-/// catch-up, commands, PBFT, epochs.
-pub const ALL: [Mutant; 101] = [
+/// By theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds, catch-up,
+/// commands, PBFT, epochs.
+const OTHERS: [Mutant; 101] = [
     of(
         "hotstuff-fast",
         "fast-commit-any-views",

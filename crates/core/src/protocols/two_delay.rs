@@ -287,7 +287,7 @@ impl TwoDelay {
         let firsts = self.heard.votes(Phase::First, view, &block);
         let mut fallbacks = self.heard.votes(Phase::Fallback, view, &block);
         fallbacks.retain(|(voter, _)| firsts.iter().all(|(first, _)| first != voter));
-        if firsts.len() + fallbacks.len() >= self.domain.committee().quorum() {
+        if firsts.len() + fallbacks.len() >= self.domain.qc_votes() {
             let ballot = crate::protocols::protocol::Ballot { view, phase: 1, block };
             fx.event(Event::Certified(ballot));
             self.on_qc(&Qc { view, block, firsts, fallbacks }, fx);
@@ -418,7 +418,11 @@ impl TwoDelay {
         blocks.dedup();
         ask(&Firsts {
             counts: self.domain.counts(),
-            leader: self.domain.leader(self.view),
+            leader: mutant!(
+                "two-delay-liar-counts",
+                ReplicaId(u16::MAX),
+                self.domain.leader(self.view),
+            ),
             // Each came with the leader's signature.
             is_liar: blocks.len() > 1,
             votes: &votes,
@@ -429,7 +433,9 @@ impl TwoDelay {
     fn candidates(&self) -> Vec<BlockId> {
         let mut blocks = self.ask(|firsts| {
             let is_one = |block: &BlockId| {
-                firsts.support(block) >= firsts.counts.support && firsts.excludes_others(block)
+                let are_out =
+                    mutant!("two-delay-falls-back-freely", true, firsts.excludes_others(block));
+                firsts.support(block) >= firsts.counts.support && are_out
             };
             firsts.named().filter(is_one).collect::<Vec<_>>()
         });

@@ -10,7 +10,7 @@ use quorate_core::mutant;
 use quorate_sim::Cluster;
 
 use crate::pbft::attacks::{COUNT, name};
-use crate::{attacks, epochs, pbft, schedules, twins};
+use crate::{attacks, epochs, pbft, schedules, twins, two_delay};
 
 /// Something that looks for violations, world by world.
 #[derive(Clone, Copy)]
@@ -65,6 +65,13 @@ pub const EPOCH_TOOLS: [Tool; 5] = [
     },
     Tool { name: "twins", worlds: 40, all: None, run: epochs::twins },
     Tool { name: "edges", worlds: 40, all: None, run: epochs::edges },
+];
+
+/// The tools for the protocol of two delays.
+pub const TWO_DELAY_TOOLS: [Tool; 3] = [
+    Tool { name: "kinds", worlds: 40, all: None, run: two_delay::kinds },
+    Tool { name: "twins", worlds: 40, all: None, run: two_delay::twins },
+    Tool { name: "swarm", worlds: 10, all: None, run: two_delay::swarm },
 ];
 
 /// A violation.

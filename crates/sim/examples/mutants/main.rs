@@ -25,6 +25,8 @@ mod report;
 mod schedules;
 #[cfg(quorate_mutants)]
 mod twins;
+#[cfg(quorate_mutants)]
+mod two_delay;
 
 #[cfg(quorate_mutants)]
 fn main() -> std::process::ExitCode {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use quorate_core::mutant::{self, ALL, EPOCHS, Mutant};
-use quorate_core::protocols::pbft;
+use quorate_core::protocols::{pbft, two_delay};
 
-use crate::hunt::{Caught, EPOCH_TOOLS, PBFT_TOOLS, TOOLS, Tool, hunt, listen};
+use crate::hunt::{Caught, EPOCH_TOOLS, PBFT_TOOLS, TOOLS, TWO_DELAY_TOOLS, Tool, hunt, listen};
 use crate::schedules;
 
 /// What was asked for.
@@ -44,6 +44,7 @@ impl Options {
         let all: &[Tool] = match variant {
             Some(pbft::NAME) => &PBFT_TOOLS,
             Some(EPOCHS) => &EPOCH_TOOLS,
+            Some(two_delay::NAME) => &TWO_DELAY_TOOLS,
             _ => &TOOLS,
         };
         let asked = |tool: &Tool| {
@@ -183,7 +184,8 @@ finding as well.
 
 All bugs caught is no measure of what the tools find unaided: we wrote `attacks`, `holders` and
 `views`, and sharpened the oracles, with these bugs at hand. PBFT's bugs are looked for by `phases`,
-`attacks` of its own, `twins` and `swarm`; bugs of epochs by the tools for them alone.
+`attacks` of its own, `twins` and `swarm`; bugs of epochs and of two delays by the tools for them
+alone.
 
 [Sources](protocols/README.md#sources) have their names from there. \"Class of bug\" names no single
 public bug.
@@ -204,5 +206,7 @@ public bug.
 | attacks | epochs: newcomers that are not there, removed members that sign, a heavy one that is away |
 | twins | epochs: a twin of one of the first members, while the ends of epochs reach some alone |
 | edges | epochs: a replica is cut off with a certificate of a change that nobody else has |
+| kinds | two delays: who hears which kind of message of whom changes, f run twice and build on old blocks, replicas come and go |
+| twins | two delays: f of four or seven run twice, over eight views, by kind of message |
 
 ";

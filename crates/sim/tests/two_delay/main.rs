@@ -11,6 +11,7 @@ use quorate_sim::family::TwoDelays;
 use quorate_sim::network::Link;
 use quorate_sim::swarm::Plan;
 use quorate_sim::trace::Trace;
+use quorate_sim::twins::two_delay as twins;
 use quorate_sim::{Cluster, Config};
 
 /// More by `quorate sim --protocol laboratory-two-delay`.
@@ -27,6 +28,33 @@ fn storms_pass() {
     let report = campaign.run::<TwoDelays>(&Progress::default());
     assert_eq!(report.violations, []);
     assert!(report.tally.commits > 400 && report.tally.views > 400, "{:?}", report.tally);
+}
+
+/// Scenarios of Twins, with kinds of messages partitioned by themselves: f replicas of four and of
+/// seven run twice, over eight views, sampled.
+#[test]
+fn twins_never_part_the_others() {
+    let (mut parted, mut views) = (0, 0);
+    for seed in 0..scenarios() {
+        let scenario = twins::Scenario::draw(seed);
+        let mut place = None;
+        let run = std::panic::AssertUnwindSafe(|| {
+            twins::run(&scenario, Trace::default(), &mut place);
+        });
+        assert!(std::panic::catch_unwind(run).is_ok(), "scenario {seed}: {scenario:?}");
+        let cluster = place.expect("it ran");
+        let told = |kind| cluster.noted.get(kind).copied().unwrap_or(0);
+        parted += u64::from(told("equivocation") + told("double-vote") > 0);
+        views += u64::from(told("gave-up") > 0);
+    }
+    // The twins do say two things, and views are given up.
+    assert!(parted * 4 > scenarios() && views * 4 > scenarios(), "{parted} and {views}");
+}
+
+/// How many scenarios; more where the environment asks for them.
+fn scenarios() -> u64 {
+    let asked = std::env::var("QUORATE_TEST_TWINS").ok();
+    asked.map_or(400, |number| number.parse().expect("QUORATE_TEST_TWINS is a number"))
 }
 
 /// Every link takes so long, and nothing else takes any time.

@@ -25,7 +25,17 @@ impl Domain {
     /// Of a committee whose members weigh the same, or nothing.
     #[must_use]
     pub fn new(committee: Committee) -> Self {
-        let counts = Counts::of(committee.voter_count());
+        let right = Counts::of(committee.voter_count());
+        let counts = Counts {
+            fast: mutant!("two-delay-fast-at-quorum", committee.quorum(), right.fast),
+            against: mutant!("two-delay-too-few-against", right.against - 1, right.against),
+            against_beside_liar: mutant!(
+                "two-delay-too-few-beside-liar",
+                right.against_beside_liar - 1,
+                right.against_beside_liar,
+            ),
+            ..right
+        };
         Self { committee, counts }
     }
 
@@ -105,8 +115,7 @@ impl Domain {
     /// [`Malformed`] if it can be none.
     pub fn qc(&self, qc: &Qc) -> Result<Vec<Check>, Malformed> {
         if qc.view == View(0) {
-            let genesis = Content::genesis(&self.committee);
-            return match *qc == Qc::genesis(genesis.id()) {
+            return match *qc == self.genesis_qc() {
                 true => Ok(Vec::new()),
                 false => Err(Malformed::NotGenesis),
             };
@@ -118,10 +127,21 @@ impl Domain {
             return Err(Malformed::UnorderedSigners);
         }
         checks.extend(self.votes(Phase::Fallback, of, &qc.fallbacks)?);
-        if checks.len() < self.committee.quorum() {
+        if checks.len() < self.qc_votes() {
             return Err(Malformed::NoQuorum);
         }
         Ok(checks)
+    }
+
+    /// The QC of the genesis block.
+    pub(super) fn genesis_qc(&self) -> Qc {
+        Qc::genesis(Content::genesis(&self.committee).id())
+    }
+
+    /// How many votes make a QC.
+    pub(super) fn qc_votes(&self) -> usize {
+        let quorum = self.committee.quorum();
+        mutant!("two-delay-certified-at-q-minus-1", (quorum - 1).max(1), quorum)
     }
 
     /// What has to hold of a commit.

@@ -16,7 +16,7 @@ impl TwoDelay {
 
     /// Where it writes down what it says in the current view.
     fn say(&mut self) -> &mut Said {
-        self.must_write = true;
+        self.must_write = mutant!("two-delay-words-not-persisted", self.must_write, true);
         if self.memory.said.view != self.view {
             self.memory.said = Said { view: self.view, ..Said::default() };
         }
@@ -43,7 +43,7 @@ impl TwoDelay {
         let is_bound = self
             .said()
             .is_some_and(|said| said.gave_up.is_some() || said.votes().any(|voted| voted != block));
-        if is_bound || !self.speaks() {
+        if mutant!("two-delay-second-anyway", false, is_bound) || !self.speaks() {
             return;
         }
         self.say().second = Some(block);
@@ -65,8 +65,18 @@ impl TwoDelay {
             self.fall_back(block, ledger, fx);
         }
         let gave_up = self.said().is_some_and(|said| said.gave_up.is_some());
-        if !gave_up && self.ask(|firsts| firsts.excludes_all()) {
-            let (view, high_qc) = (self.view, self.memory.high_qc.clone());
+        let may = mutant!(
+            "two-delay-gives-up-freely",
+            self.said().is_some_and(|said| said.second.is_none()),
+            self.ask(|firsts| firsts.excludes_all()),
+        );
+        if !gave_up && may {
+            let view = self.view;
+            let high_qc = mutant!(
+                "two-delay-hides-certificate",
+                self.domain.genesis_qc(),
+                self.memory.high_qc.clone(),
+            );
             self.say().gave_up = Some(high_qc.clone());
             self.sign(Unsigned::TimeOut(view, high_qc), fx);
         }

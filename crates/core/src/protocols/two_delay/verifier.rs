@@ -54,7 +54,7 @@ impl Verifier for Domain {
             Some(tc) if tc.view.next() == block.view && justify.view < tc.view => {
                 checks.extend(self.tc(tc, justify)?);
             }
-            _ => return Err(Malformed::Contradiction),
+            _ => mutant!("two-delay-unjustified", {}, return Err(Malformed::Contradiction)),
         }
         Ok(checks)
     }
