@@ -1,9 +1,12 @@
 //! Members that change: what must hold of a cluster that hands over to another committee.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use quorate_adversary::forge;
 use quorate_core::base::crypto::{Scheme as _, Signer as _};
 use quorate_core::base::wire::Encode as _;
-use quorate_core::client::succession::Succession;
+use quorate_core::client::succession::{Follower, Succession};
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::frame::Frame;
@@ -23,6 +26,7 @@ use quorate_sim::administrator::{Administrator, drawn, members_are_level, newest
 use quorate_sim::campaign::{self, Campaign, Progress};
 use quorate_sim::family::{Family, HotStuffs, Pbfts};
 use quorate_sim::keys::{self, CHAIN, Key, Mock};
+use quorate_sim::network::Fate;
 use quorate_sim::rng::Rng;
 use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
@@ -351,6 +355,15 @@ fn a_client_that_knows_genesis_comes_through_ten_epochs_and_is_not_deceived() {
     let bytes: usize = handovers.iter().map(|it| it.to_bytes().len()).sum();
     assert!(bytes < 64 << 10, "the proof has {bytes} bytes");
 
+    // Those that are known are passed over: several replicas tell the same.
+    let mut told = client();
+    for handover in handovers.iter().chain(&handovers[3..]) {
+        let is_new = handover.ended() >= told.committee().epoch();
+        let led_on = Follower::follow(&mut told, handover.to_bytes().into(), &Mock);
+        assert_eq!(led_on, Ok(is_new), "{}", handover.ended());
+    }
+    assert_eq!(told.committee().epoch(), Epoch(10));
+
     // One is missing, or two changed places.
     assert!(follow(&mut client(), &handovers[1..]).unwrap_err().contains("another epoch"));
 
@@ -370,6 +383,45 @@ fn a_client_that_knows_genesis_comes_through_ten_epochs_and_is_not_deceived() {
         let mut pinned = client().pin(honest.next.epoch(), honest.next.digest());
         let refused = follow(&mut pinned, &with(epoch.quorum())).unwrap_err();
         assert!(refused.contains("pinned"), "{refused}");
+    }
+}
+
+/// The void blocks of a handover are covered by no signature. A liar leaves them out; a replica that
+/// kept its word would lead nobody to the end of the epoch who is behind.
+#[test]
+fn a_handover_that_leads_nobody_to_its_end_is_not_kept() {
+    for seed in 0..5 {
+        let mut cluster = Cluster::<HotStuffs>::of(config(seed), Trace::default());
+        let mut administrator = administrator_of(&mut cluster);
+        let change = administrator.change(Epoch(0), &members(0..4, 4..5), |_| true);
+        administrator.submit(&mut cluster, &change);
+        let is_sealed =
+            |cluster: &Cluster| cluster.core(1).execution().members().sealed().is_some();
+        assert!(cluster.run_until(20 * SECOND, is_sealed), "nothing is sealed");
+        cluster.network.partition(|slot| usize::from(slot == 1));
+        run_to(&mut cluster, &[0, 2, 3], 1);
+        assert_eq!(epoch(&cluster, 1), Epoch(0), "it was cut off too late");
+
+        cluster.network.heal();
+        let told = Rc::new(Cell::new(false));
+        let tells = Rc::clone(&told);
+        cluster.meddler = Some(Box::new(move |from, to, message| match message {
+            _ if to != 1 => Fate::Goes,
+            PeerMessage::Handover(handover) if from == 0 => {
+                tells.set(true);
+                let bent = Handover { void: Vec::new(), ..(**handover).clone() };
+                Fate::Bent(Box::new(PeerMessage::Handover(bent.into())))
+            }
+            _ => Fate::Lost,
+        }));
+        cluster.request(0, 1, 20);
+        cluster.run_for(2 * SECOND);
+        assert!(told.get(), "the liar was not asked");
+        cluster.meddler = None;
+        run_to(&mut cluster, &[0, 1, 2, 3], 1);
+        for slot in 0..4 {
+            assert!(cluster.core(slot).handovers().iter().all(|it| it.is_linked()), "of {slot}");
+        }
     }
 }
 

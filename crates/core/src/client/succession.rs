@@ -120,11 +120,12 @@ pub trait Follower: Send + Sync {
     fn committee(&self) -> &Committee;
 
     /// Comes to the next epoch by this end of the one that the client has come to. Signatures are
-    /// [checked by their keys](Committee::by_key): `scheme` need know no member.
+    /// [checked by their keys](Committee::by_key): `scheme` need know no member. Returns whether it
+    /// did; the end of an earlier epoch is passed over.
     ///
     /// # Errors
     /// [`NotFollowed`]; the client is where it was.
-    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<(), NotFollowed>;
+    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<bool, NotFollowed>;
 }
 
 impl<V: Verifier> Follower for Succession<V> {
@@ -132,17 +133,20 @@ impl<V: Verifier> Follower for Succession<V> {
         self.verifier.committee()
     }
 
-    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<(), NotFollowed> {
+    fn follow(&mut self, handover: Bytes, scheme: &dyn Scheme) -> Result<bool, NotFollowed> {
         let committee = self.verifier.committee().clone();
         let epoch = committee.epoch();
         let handover = Handover::from_bytes(handover)
             .map_err(|reason| NotFollowed::Unreadable { epoch, reason })?;
+        if handover.ended() < epoch && handover.next.chain() == committee.chain() {
+            return Ok(false);
+        }
         let claim = self.claim(handover)?;
         let checks = claim.checks().iter().cloned().map(|check| committee.by_key(check));
         let verdicts = scheme.verify(&checks.collect::<Vec<_>>());
         let verified = claim.settle(&verdicts).ok_or(NotFollowed::Signature(epoch))?;
         Succession::follow(self, &verified);
-        Ok(())
+        Ok(true)
     }
 }
 

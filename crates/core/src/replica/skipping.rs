@@ -50,6 +50,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         handover: SharedHandover<P::Types>,
         fx: &mut Fx<P::Types>,
     ) {
+        if !handover.is_linked() {
+            if self.ends_here(&handover) {
+                self.show_end(now, from, &handover, fx);
+            }
+            return fx.output(Action::Refused { from, reason: Refused::Unfit });
+        }
         let Some(verifier) = self.verifier_of(handover.ended()) else { return };
         let bytes = handover.to_bytes().len();
         match handover.claim(&verifier) {

@@ -311,6 +311,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             return;
         }
+        self.show_end(now, from, &handover, fx);
+    }
+
+    /// The protocol gets the evidence of a handover, and finds the end of its epoch by itself.
+    pub(super) fn show_end(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        handover: &Handover<P::Types>,
+        fx: &mut Fx<P::Types>,
+    ) {
         self.note_ahead(now, from, handover.next.epoch());
         if let Some(message) = P::showing(handover.shown.evidence.clone()) {
             self.claim_message(now, from, message, Vec::new(), fx);

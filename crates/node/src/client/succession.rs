@@ -132,18 +132,27 @@ impl Chain {
         ids.filter(is_free).min_by_key(|id| (last_use(id).map_or(0, |epoch| epoch + 1), *id))
     }
 
-    /// Follows handovers. Returns whether they led on.
+    /// Follows handovers, as far as they are genuine; those that are known are passed over. Returns
+    /// whether they led on. (A liar can put garbage behind what is genuine: whoever asked has to go
+    /// over to the newest members all the same.)
     ///
     /// # Errors
-    /// [`NotFollowed`]: who sent them is faulty, or of another chain. Those before are followed.
+    /// [`NotFollowed`]: they led nowhere, and who sent them is faulty, or of another chain.
     pub fn take(&mut self, handovers: Vec<Bytes>) -> Result<bool, NotFollowed> {
-        let before = self.committee().epoch();
+        let mut led_on = false;
         for handover in handovers {
-            self.follower.follow(handover.clone(), &self.scheme)?;
-            self.handovers.push(handover);
-            self.committees.push(self.follower.committee().clone());
+            match self.follower.follow(handover.clone(), &self.scheme) {
+                Ok(false) => {}
+                Ok(true) => {
+                    led_on = true;
+                    self.handovers.push(handover);
+                    self.committees.push(self.follower.committee().clone());
+                }
+                Err(_) if led_on => break,
+                Err(error) => return Err(error),
+            }
         }
-        Ok(self.committee().epoch() > before)
+        Ok(led_on)
     }
 
     /// Asks the members of the newest committee for how its epoch ended, and those of the next
@@ -253,3 +262,6 @@ async fn answered(
     };
     tokio::time::timeout(ANSWER_WITHIN, answered).await.unwrap_or(Err(AskError::Silent))
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,23 @@ impl<T: Types> Handover<T> {
         }
         verifier.claim_evidence(&self.shown.block.id(), &self.shown.evidence)
     }
+
+    /// Whether the void blocks lead from the sealing block to the one shown. No signature covers
+    /// that, and whoever is behind needs them to come to the end of the epoch: a replica keeps no
+    /// handover without them. (A client needs none.)
+    #[must_use]
+    pub fn is_linked(&self) -> bool {
+        if self.shown.block.height() <= self.state.height {
+            return self.void.is_empty();
+        }
+        let mut parent = self.state.block_id;
+        let follows = |full: &FullBlockOf<T>| {
+            let is_next = full.block.parent() == parent;
+            parent = full.block.id();
+            is_next
+        };
+        self.void.iter().all(follows) && parent == self.shown.block.id()
+    }
 }
 
 /// A handover, shared: it is kept, written and sent.
