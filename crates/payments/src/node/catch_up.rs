@@ -148,26 +148,29 @@ impl CatchUp {
         }
         let asked = self.peers.iter().filter_map(|peer| peer.fetching.as_ref());
         let mut under_way: BTreeSet<VertexId> = asked.flat_map(|(ids, _)| ids.clone()).collect();
-        for id in connected {
+        let is_done = |id: &ReplicaId| self.peers.get(id.index()).is_some_and(|peer| peer.done);
+        let asked: Vec<_> = connected.iter().copied().filter(|id| is_done(id)).collect();
+        for id in &asked {
             let Some(peer) = self.peers.get_mut(id.index()) else { continue };
-            if !peer.done || peer.fetching.is_some() {
+            if peer.fetching.is_some() {
                 continue;
             }
             // What the others were asked for as often: who answers with nothing waits for its turn.
-            let is_its_turn = |asked: &[ReplicaId]| {
-                let times = |peer: &ReplicaId| asked.iter().filter(|one| *one == peer).count();
-                asked.is_empty() || connected.iter().all(|other| times(other) >= times(id))
+            // Who never ends its pages is asked for nothing, and nobody waits for it.
+            let is_its_turn = |before: &[ReplicaId]| {
+                let times = |peer: &ReplicaId| before.iter().filter(|one| *one == peer).count();
+                before.is_empty() || asked.iter().all(|other| times(other) >= times(id))
             };
             let open = fetch.open.iter().filter(|(vertex, _)| !under_way.contains(*vertex));
-            let open = open.filter(|(_, asked)| is_its_turn(asked));
+            let open = open.filter(|(_, before)| is_its_turn(before));
             let wanted: Vec<_> = open.take(PORTION).map(|(vertex, _)| *vertex).collect();
             if wanted.is_empty() {
                 continue;
             }
             for vertex in &wanted {
-                let asked = fetch.open.entry(*vertex).or_default();
-                asked.push(*id);
-                if asked.len() > ATTEMPTS {
+                let before = fetch.open.entry(*vertex).or_default();
+                before.push(*id);
+                if before.len() > ATTEMPTS {
                     fetch.open.remove(vertex);
                 }
             }
@@ -303,6 +306,25 @@ mod tests {
         PEERS.iter().for_each(|peer| catch_up.page(*peer, 0, &[missed.id()], |_| false));
         for peer in PEERS.into_iter().chain(PEERS) {
             assert_eq!(asked(&mut catch_up, 1), [(peer, Frame::Fetch(vec![missed.id()]))]);
+            catch_up.fetched(peer, Vec::new());
+        }
+    }
+
+    /// A liar is connected, and never ends its pages: the others are asked again without it.
+    #[test]
+    fn who_never_ends_its_pages_is_not_waited_for() {
+        let mut catch_up = CatchUp::new(vec![1; 4], ReplicaId(0));
+        asked(&mut catch_up, 0);
+        let missed = vertex(2);
+        catch_up.page(PEERS[0], 5, &[missed.id()], |_| false);
+        PEERS[1..].iter().for_each(|peer| catch_up.page(*peer, 0, &[missed.id()], |_| false));
+        let mut now = Time(0);
+        catch_up.ask(now, &PEERS);
+        for peer in [PEERS[1], PEERS[2], PEERS[1], PEERS[2]] {
+            now = now.after(2 * AGAIN);
+            catch_up.ask(now, &PEERS);
+            let fetching = |id: ReplicaId| catch_up.peers[id.index()].fetching.is_some();
+            assert!(fetching(peer), "{peer} is not asked");
             catch_up.fetched(peer, Vec::new());
         }
     }
