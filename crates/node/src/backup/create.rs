@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use quorate_core::client::decided::DecidedBlock;
-use quorate_core::ledger::execution::Restoring;
+use quorate_core::ledger::execution::{Restoring, SnapshotError};
 use quorate_core::replica::message::MAX_BLOCKS_SENT;
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 
@@ -12,7 +12,7 @@ use super::BackupError;
 use super::application::Application;
 use super::folder::{Folder, Head, Kind, Tag, now};
 use super::offered::{self, Offered};
-use super::verify::Backup;
+use super::verify::{self, Backup};
 use crate::client::ReplicaAddress;
 use crate::client::pull::{Proof, PullError, Puller};
 use crate::client::states::SnapshotSource;
@@ -71,13 +71,14 @@ pub async fn create(cluster: &Cluster, folder: &Path, full: bool) -> Result<Crea
     let mut created = Created::default();
     // Blocks of an epoch are proven by its committee, and executed on a state of it.
     let is_other_epoch = epoch.unwrap_or(cluster.epoch) != source.committee.epoch();
-    if full || end.is_none() || is_other_epoch {
+    let executes = verify::executes(cluster);
+    if full || end.is_none() || is_other_epoch || !executes {
         end = source.add_state(&folder, end, &mut created).await?.max(end);
     }
     if is_other_epoch && created.state.is_none() {
         return Err(source.no_state(&folder));
     }
-    let added = source.add_blocks(&folder, end, &mut created).await;
+    let added = source.add_blocks(&folder, end, None, &mut created).await;
     match added {
         // Nobody has the blocks any more.
         Err(Pulled::Gone) if created.state.is_none() => {
@@ -85,10 +86,14 @@ pub async fn create(cluster: &Cluster, folder: &Path, full: bool) -> Result<Crea
             if created.state.is_none() {
                 return Err(source.no_state(&folder));
             }
-            let added = source.add_blocks(&folder, state.max(end), &mut created).await;
+            let added = source.add_blocks(&folder, state.max(end), None, &mut created).await;
             added.map_err(|error| error.into_error(&folder))?;
         }
         added => added.map_err(|error| error.into_error(&folder))?,
+    }
+    if !executes {
+        let states = Backup::read(&folder)?.parts.into_iter().filter(|it| it.kind == Kind::State);
+        created.last = states.map(|part| part.head.last).max().unwrap_or_default();
     }
     Ok(created)
 }
@@ -153,8 +158,10 @@ impl<'a> Source<'a> {
         BackupError::failed(what, folder.path(), remedy)
     }
 
-    /// Adds the newest state that a replica has, unless it is there already. Returns its height and
-    /// block; `None` if no replica has any.
+    /// Adds the newest state that a replica has, unless it is there already, and before it the
+    /// blocks below, where the backup and the replicas have them: so no height is missing, and no
+    /// file holds blocks both below and above a state. Returns the state's height and block; `None`
+    /// if no replica has any.
     async fn add_state(
         &self,
         folder: &Folder,
@@ -181,6 +188,13 @@ impl<'a> Source<'a> {
             let there = folder.path().join(format!("{:020}.{}", height.0, Kind::State.name()));
             if there.exists() {
                 return Ok(Some((height, block)));
+            }
+            if end.is_some_and(|(end, _)| end < height) {
+                match self.add_blocks(folder, end, Some(height), created).await {
+                    Err(Pulled::Folder(error)) => return Err(error),
+                    // Heights that nobody has any more are missing.
+                    Ok(()) | Err(Pulled::Gone | Pulled::Nobody(_)) => {}
+                }
             }
             match self.copy_state(folder, &offered, &offer, &mut source).await {
                 Ok(bytes) => {
@@ -217,10 +231,15 @@ impl<'a> Source<'a> {
         let application = Application::first(self.cluster);
         let restoring = Restoring::new(application, self.cluster.sessions, offered.root);
         let mut restoring = restoring.behind((height, block));
-        let (mut number, mut last) = (0, false);
+        let (mut number, mut last, mut bytes) = (0, false, 0);
+        let limit_bytes = self.cluster.limits.max_snapshot_bytes;
         while !last {
             let (chunk, is_last) =
                 source.chunk(height, number).await.map_err(|error| failed(&error))?;
+            bytes += chunk.len() as u64;
+            if bytes > limit_bytes {
+                return Err(failed(&SnapshotError::TooLarge { limit_bytes }));
+            }
             restoring.take(chunk.clone()).map_err(|error| failed(&error))?;
             writer.add(Tag::Chunk, &chunk)?;
             (number, last) = (number + 1, is_last);
@@ -235,11 +254,12 @@ impl<'a> Source<'a> {
         Head { made_at, epoch, first, last, parent, block, cluster }
     }
 
-    /// Adds the blocks above `end` that replicas have by now.
+    /// Adds the blocks above `end` that replicas have by now, or those up to a height.
     async fn add_blocks(
         &self,
         folder: &Folder,
         end: Option<(Height, Digest)>,
+        through: Option<Height>,
         created: &mut Created,
     ) -> Result<(), Pulled> {
         let (height, mut below) = end.unwrap_or((Height(0), self.genesis()));
@@ -271,6 +291,14 @@ impl<'a> Source<'a> {
                     }
                     blocks.extend(more);
                     bytes += new;
+                    let beyond = |block: &DecidedBlock| through.is_some_and(|it| block.height > it);
+                    if let Some(at) = blocks.iter().position(beyond) {
+                        let above = blocks.split_off(at).into_iter().map(|block| block.encoded);
+                        let mut proof = puller.proof();
+                        proof.blocks.splice(..0, above);
+                        self.write(folder, &blocks, &proof, created)?;
+                        return Ok(());
+                    }
                     if bytes >= FILE_BYTES {
                         below = self.write(folder, &blocks, &puller.proof(), created)?;
                         (blocks, bytes) = (Vec::new(), 0);

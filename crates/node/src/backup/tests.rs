@@ -6,7 +6,7 @@ use quorate_core::{Digest, Epoch, Height};
 
 use super::BackupError;
 use super::folder::{Folder, Head, Kind, Tag};
-use super::verify::{Backup, Verified};
+use super::verify::{Backup, Verified, executes};
 use crate::config::Cluster;
 
 fn head(first: u64, last: u64) -> Head {
@@ -61,9 +61,22 @@ fn a_height_is_reached_from_the_newest_state_below_it() {
 fn heights_that_cannot_be_restored_are_not_named() {
     let place = tempfile::tempdir().unwrap();
     let mut proven = Verified::default();
-    backup(place.path()).1.parts.iter().for_each(|part| proven.add(part));
+    backup(place.path()).1.parts.iter().for_each(|part| proven.add(part, true));
     let heights: Vec<_> = proven.heights.iter().map(|(first, last)| (first.0, last.0)).collect();
     assert_eq!(heights, [(0, 20), (25, 30)]);
+}
+
+/// Nobody here can execute the blocks of a service.
+#[test]
+fn of_a_service_the_heights_of_its_states_can_be_restored() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, mut backup) = backup(place.path());
+    backup.cluster.application = crate::config::Application::Service;
+    let mut proven = Verified::default();
+    backup.parts.iter().for_each(|part| proven.add(part, executes(&backup.cluster)));
+    assert_eq!(proven.heights, [12, 25].map(|height| (Height(height), Height(height))));
+    let way = backup.way(None, &folder).ok().unwrap();
+    assert_eq!((way.height, way.blocks.len()), (Height(25), 0));
 }
 
 #[test]

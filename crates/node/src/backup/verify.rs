@@ -58,9 +58,18 @@ pub(super) struct Stated {
     pub offered: Offered,
 }
 
+/// Whether blocks of the cluster can be executed here: those of a service are by its own program.
+pub(super) fn executes(cluster: &Cluster) -> bool {
+    cluster.application != config::Application::Service
+}
+
 impl Verified {
-    /// The heights of a further file can be restored.
-    pub(super) fn add(&mut self, part: &Part) {
+    /// The heights of a further file can be restored; those of blocks only where they can be
+    /// executed.
+    pub(super) fn add(&mut self, part: &Part, executes: bool) {
+        if part.kind == Kind::Blocks && !executes {
+            return;
+        }
         let from = match part.kind {
             Kind::State => part.head.first,
             Kind::Blocks => Height(part.head.first.0.saturating_sub(1)),
@@ -120,7 +129,7 @@ impl Backup {
         let fits = |part: &&Part| part.kind == Kind::State && below(part.head.first);
         let state = self.parts.iter().rfind(fits);
         let (mut height, mut blocks) = (state.map_or(Height(0), |part| part.head.last), Vec::new());
-        while to.is_none_or(|to| height < to)
+        while to.map_or_else(|| executes(&self.cluster), |to| height < to)
             && let Some(part) = self.blocks_above(height)
         {
             height = part.head.last;
@@ -185,7 +194,7 @@ impl Backup {
                 }
             }
             self.check_link(part, below)?;
-            proven.add(part);
+            proven.add(part, executes(&self.cluster));
             let end = (part.head.last, part.head.block);
             below = Some(below.map_or(end, |below| below.max(end)));
         }
@@ -311,7 +320,7 @@ impl Backup {
             Some(part) => self.state(part, &committees)?,
             None => self.first_state(folder)?,
         };
-        if !way.blocks.is_empty() && self.cluster.application == config::Application::Service {
+        if !way.blocks.is_empty() && !executes(&self.cluster) {
             let what = "blocks are executed by the service's own program, which is not at hand";
             let remedy = "name the height of a state with --height (`quorate backup list`)";
             return Err(BackupError::refused(what, folder.path(), remedy));
