@@ -567,12 +567,14 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
 
     fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
         let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
-        let is_governed = self.execution.members().committee().is_some();
-        let ancestors: BTreeSet<FrameId> = ancestors.filter(|_| filters || is_governed).collect();
-        let may_seal = |id: &FrameId| self.mempool.get(id).is_some_and(|frame| frame.is_change());
-        if is_governed && (self.sealed.is_some() || ancestors.iter().any(may_seal)) {
-            // What stands above a sealing block never enters the log.
-            return Vec::new();
+        let governed = self.execution.members().committee();
+        let ancestors: BTreeSet<_> = ancestors.filter(|_| filters || governed.is_some()).collect();
+        if let Some(current) = governed {
+            let frames = ancestors.iter().filter_map(|id| self.mempool.get(id));
+            if self.sealed.is_some() || frames.into_iter().any(|frame| frame.may_seal(current)) {
+                // What stands above a sealing block never enters the log.
+                return Vec::new();
+            }
         }
         let taken = if filters { ancestors } else { BTreeSet::new() };
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;

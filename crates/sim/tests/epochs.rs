@@ -251,6 +251,20 @@ fn what_may_not_be_changed_is_refused_with_the_reason_and_nothing_halts() {
     }
 }
 
+/// Leaders put no commands above a change, as they would be void if it counts. A stranger could
+/// keep blocks empty by changes that nobody approved.
+#[test]
+fn a_change_that_nobody_approved_holds_up_no_commands() {
+    let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
+    let mut administrator = administrator_of(&mut cluster);
+    let current = cluster.core(0).execution().members().committee().cloned().expect("governed");
+    let approved = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
+    let later = administrator.change(Epoch(1), &members(0..4, 4..8), |_| true);
+    let strangers = SignedChange { approvals: Vec::new(), ..approved.clone() };
+    let may_seal = |change: &SignedChange| change.may_seal(&current);
+    assert_eq!([&approved, &later, &strangers].map(may_seal), [true, false, false]);
+}
+
 #[test]
 fn signatures_of_a_change_that_do_not_hold_are_never_ordered() {
     let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());

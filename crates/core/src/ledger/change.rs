@@ -280,13 +280,26 @@ impl SignedChange {
             return Err(Refusal::NotGoverned);
         }
         let next = self.change.follows(current, opening)?;
-        let signed = |key: &&PublicKey| self.approvals.iter().any(|(signer, _)| signer == *key);
-        let found = governance.administrators.iter().filter(signed).count();
-        let needed = usize::from(governance.approvals);
+        let (found, needed) = (self.approvals_of(governance), usize::from(governance.approvals));
         if found < needed {
             return Err(Refusal::NotApproved { found, needed });
         }
         Ok(next)
+    }
+
+    fn approvals_of(&self, governance: &Governance) -> usize {
+        let signed = |key: &&PublicKey| self.approvals.iter().any(|(signer, _)| signer == *key);
+        governance.administrators.iter().filter(signed).count()
+    }
+
+    /// Whether it may end the epoch of this committee, by its approvals alone. Leaders put no
+    /// commands above one that may, and a stranger who could make one would keep blocks empty.
+    #[must_use]
+    pub fn may_seal(&self, current: &Committee) -> bool {
+        let governance = current.governance();
+        self.change.ends == current.epoch()
+            && !governance.administrators.is_empty()
+            && self.approvals_of(governance) >= usize::from(governance.approvals)
     }
 }
 

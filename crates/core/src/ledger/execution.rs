@@ -163,6 +163,12 @@ pub enum SnapshotError {
         /// What is allowed.
         limit_bytes: u64,
     },
+    /// Its chunks cannot be checked one by one, and did not come to an end in time.
+    #[error("the snapshot did not come whole in {seconds} s; the next peer has twice as long")]
+    TooSlow {
+        /// How long its sender had.
+        seconds: u64,
+    },
     /// The snapshot is of another block's state.
     #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
     Other {

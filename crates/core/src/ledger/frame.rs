@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::change::SignedChange;
@@ -229,6 +230,12 @@ impl Frame {
     #[must_use]
     pub fn change(&self) -> Option<Result<SignedChange, DecodeError>> {
         self.commands().next().filter(|_| self.is_change()).map(SignedChange::of_command)
+    }
+
+    /// Whether it may end the epoch of this committee.
+    #[must_use]
+    pub fn may_seal(&self, current: &Committee) -> bool {
+        self.change().and_then(Result::ok).is_some_and(|change| change.may_seal(current))
     }
 }
 

@@ -36,6 +36,11 @@ const CHUNK_REPEATS: u32 = 2;
 /// After so many chunks that came when they were asked for once, one repeat more is allowed: who is
 /// slow all the time is left.
 const CHUNKS_IN_TIME: u32 = 16;
+/// How long a peer has for a whole snapshot whose chunks cannot be checked one by one: its chunks
+/// could be endless, each in time. Each such snapshot that takes longer doubles it for the next.
+const WHOLE_PATIENCE: Duration = Duration::from_secs(60);
+/// What a chunk counts for at least, in bytes: keeping it costs memory besides its bytes.
+const MIN_CHUNK_BYTES: u64 = 64;
 /// How many bytes of blocks are asked for at once.
 pub const BUDGET_BYTES: u32 = 4 << 20;
 /// What is wanted, and from whom.
@@ -47,6 +52,8 @@ pub struct CatchUp<T: Types, S> {
     /// Those whose snapshot came to nothing.
     let_down: Vec<ReplicaId>,
     transfer: Option<Transfer<T, S>>,
+    /// How long the next whole snapshot may take that is checked at its end alone.
+    whole: Duration,
     /// A snapshot of more bytes is not taken over.
     max_snapshot_bytes: u64,
 }
@@ -84,6 +91,8 @@ struct Transfer<T: Types, S> {
     /// ... of so many bytes.
     bytes: u64,
     deadline: Time,
+    /// Until when the last one is to come, if they are checked together.
+    ends: Option<Time>,
     /// How often a chunk was asked for again, less what was made good since.
     repeats: u32,
     /// So many chunks came in time since.
@@ -142,6 +151,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             want: None,
             in_vain: Vec::new(),
             let_down: Vec::new(),
+            whole: WHOLE_PATIENCE,
             transfer: None,
             max_snapshot_bytes,
         }
@@ -327,9 +337,10 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         now: Time,
         peer: ReplicaId,
         offer: Box<Offer<T>>,
-        restoring: Restoring<S>,
+        mut restoring: Restoring<S>,
     ) -> PeerMessage<T> {
         let height = offer.block.height();
+        let ends = (!restoring.checks_chunks()).then(|| now.after(self.whole));
         self.transfer = Some(Transfer {
             peer,
             offer,
@@ -337,6 +348,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             chunks: 0,
             bytes: 0,
             deadline: now.after(CHUNK_PATIENCE),
+            ends,
             repeats: 0,
             in_time: 0,
             repeated: false,
@@ -370,10 +382,14 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             Ordering::Equal => {}
             Ordering::Greater => return Chunked::Unasked,
         }
-        transfer.bytes += bytes.len() as u64;
+        transfer.bytes += (bytes.len() as u64).max(MIN_CHUNK_BYTES);
         let limit_bytes = self.max_snapshot_bytes;
         let taken = if transfer.bytes > limit_bytes {
             Err(SnapshotError::TooLarge { limit_bytes })
+        } else if transfer.ends.is_some_and(|ends| now >= ends) {
+            let seconds = self.whole.as_secs();
+            self.whole = self.whole.saturating_mul(2);
+            Err(SnapshotError::TooSlow { seconds })
         } else {
             transfer.restoring.take(bytes)
         };
@@ -391,6 +407,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
             return Chunked::More;
         }
         self.let_down.retain(|other| *other != peer);
+        self.whole = WHOLE_PATIENCE;
         match self.transfer.take() {
             Some(done) => Chunked::Complete(done.offer, done.restoring),
             None => Chunked::Unasked,

@@ -20,7 +20,7 @@ use quorate_core::protocols::protocol::Missing;
 use quorate_core::protocols::protocol::Shown;
 use quorate_core::replica::catch_up::{CatchUp, Chunked};
 use quorate_core::replica::message::{Offer, PeerMessage};
-use quorate_core::{Digest, Epoch, Height, ReplicaId, Time, View};
+use quorate_core::{Digest, Duration, Epoch, Height, ReplicaId, Time, View};
 
 use crate::fixtures::*;
 
@@ -293,6 +293,36 @@ fn who_gives_nothing_of_what_it_offers_waits_for_its_turn() {
     assert!(catch_up.takes_offers(holder));
     assert_eq!(next(&mut catch_up).1, liar, "the other did not answer");
     assert!(catch_up.takes_offers(liar));
+}
+
+/// A liar offers a genuine state, and sends chunks without end, each in time. The application tells
+/// of none of them that it is wrong; but the whole has its time as well.
+#[test]
+fn who_never_comes_to_the_end_of_a_snapshot_is_left() {
+    let liar = ReplicaId(1);
+    let mut catch_up = CatchUp::<Types, Journal>::new(1 << 30);
+    let second = Duration::from_secs(1);
+    let mut now = Time(0);
+    for patience in [60, 120] {
+        let restoring = Restoring::new(Journal::default(), Limits::default(), large().state_root());
+        let _: PeerMessage<Types> = catch_up.accept(now, liar, offer(), restoring);
+        let mut genuine = chunks_of(&large().snapshot()).into_iter();
+        // The last of the genuine ones is never sent.
+        let genuine_chunks = genuine.len() as u32 - 1;
+        for number in 0..patience {
+            let chunk = genuine.next().filter(|_| number < genuine_chunks);
+            let chunk = chunk.unwrap_or_else(|| Bytes::from_static(b"more"));
+            let answer = catch_up.chunk(now, liar, (Height(0), number, false), chunk);
+            assert!(matches!(answer, Chunked::More), "chunk {number}: {answer:?}");
+            now = now.after(second);
+        }
+        let more = Bytes::from_static(b"more");
+        let answer = catch_up.chunk(now, liar, (Height(0), patience, false), more);
+        let Chunked::Unfit(SnapshotError::TooSlow { seconds }) = answer else {
+            panic!("{answer:?} after {patience} s");
+        };
+        assert_eq!(seconds, u64::from(patience));
+    }
 }
 
 /// Chunks that nobody asked for, at the moment at which they would hurt: while a snapshot is taken

@@ -117,6 +117,13 @@ impl<S: StateMachine> Restoring<S> {
         Self { block: Some(block), ..self }
     }
 
+    /// Whether the application tells of each chunk if it is of that state. If not, a liar is found
+    /// out by the last one only.
+    #[must_use]
+    pub fn checks_chunks(&mut self) -> bool {
+        self.application.restorer().is_some()
+    }
+
     /// Takes the next chunk.
     ///
     /// # Errors
