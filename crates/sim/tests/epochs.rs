@@ -400,8 +400,8 @@ fn a_client_that_knows_genesis_comes_through_ten_epochs_and_is_not_deceived() {
     }
 }
 
-/// The void blocks of a handover are covered by no signature. A liar leaves them out; a replica that
-/// kept its word would lead nobody to the end of the epoch who is behind.
+/// The void blocks of a handover are covered by no signature. A liar leaves them out. A replica
+/// that kept its word would lead nobody to the end of the epoch who is behind.
 #[test]
 fn a_handover_that_leads_nobody_to_its_end_is_not_kept() {
     for seed in 0..5 {
