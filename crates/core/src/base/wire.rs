@@ -173,7 +173,8 @@ impl Reader {
         self.take(length)
     }
 
-    /// A list behind its count. Allocates no more than the input could fill.
+    /// A list behind its count, which is not believed: allocates at first no more bytes than are
+    /// left of the input, and then as elements come.
     ///
     /// # Errors
     /// As [`Reader::length`], and what the elements say.
@@ -183,7 +184,8 @@ impl Reader {
         cap: usize,
     ) -> Result<Vec<T>, DecodeError> {
         let count = self.length(field, cap)?;
-        let mut list = Vec::with_capacity(count.min(self.remaining()));
+        let room = self.remaining() / size_of::<T>().max(1);
+        let mut list = Vec::with_capacity(count.min(room));
         for _ in 0..count {
             list.push(T::decode(self)?);
         }
