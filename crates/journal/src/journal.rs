@@ -104,7 +104,8 @@ impl<T: Types> drive::Journal<T> for Journal {
                     // A restart executes up to the sealing block: the file of the epochs must not
                     // survive a power failure that the log's blocks do not. Nor must it survive one
                     // that the word does by which nothing is remembered of the next epoch.
-                    let slot = slot.as_ref().map(|slot| slot.encode(&mut self.encoded, epochs.ended()));
+                    let slot =
+                        slot.as_ref().map(|slot| slot.encode(&mut self.encoded, epochs.ended()));
                     self.log.commit(slot, Durability::Sync)?;
                     let (file, action) = (EPOCHS_FILE.to_owned(), "write");
                     epochs.add(&end).map_err(|source| wal::Error::Io { file, action, source })?;

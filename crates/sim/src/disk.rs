@@ -142,7 +142,7 @@ impl<T: Types> Disk<T> {
         let opened = quorate_journal::open(&disks, &site.owner, options, fresh)?;
         let end = opened.journal.log().end();
         let damage = self.damage.filter(|damage| damage.is_done(self.astray()));
-        self.promises.compare(opened.recovery.as_ref(), end, damage);
+        self.promises.compare(opened.recovery.as_ref(), &opened.restored, end, damage);
         // What went astray of this recovery's own writes is for the next one to find.
         self.damage.take_if(|damage| damage.is_done(astray));
         self.open = Some(Open { journal: opened.journal, states: opened.states, served: None });

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
-use crate::protocols::protocol::{
-    Decision, FullBlockOf, MAX_VOID_BLOCKS, SharedHandover, Types,
-};
+use crate::protocols::protocol::{Decision, FullBlockOf, MAX_VOID_BLOCKS, SharedHandover, Types};
 
 /// A peer is told a handover again, or an earlier one, this often at most.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);

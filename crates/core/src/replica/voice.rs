@@ -74,12 +74,7 @@ pub(super) fn is_no_word<T: Types>(output: &Output<T>) -> bool {
 }
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
-    pub(super) fn start(
-        &mut self,
-        now: Time,
-        recovery: Recovery<P::Types>,
-        fx: &mut Fx<P::Types>,
-    ) {
+    pub(super) fn start(&mut self, now: Time, recovery: Recovery<P::Types>, fx: &mut Fx<P::Types>) {
         let Recovery { handovers, memory, snapshot, offer, blocks } = recovery;
         if let Some(meta) = &snapshot {
             let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);

@@ -101,11 +101,12 @@ impl<T: Types> Promises<T> {
         *self = Self::default();
     }
 
-    /// Looks at what was found. One damage never costs the safety record, of which there are two
+    /// Looks at what was found; `restored` is what is there if the replica rejoins. One damage never costs the safety record, of which there are two
     /// copies; it may cost blocks, or a snapshot.
     pub(super) fn compare(
         &mut self,
         found: Option<&Recovery<T>>,
+        restored: &Recovery<T>,
         end: Position,
         damage: Option<Damage>,
     ) {
@@ -127,7 +128,7 @@ impl<T: Types> Promises<T> {
                  damage: {damage:?}"
             );
         }
-        let snapshot = found.and_then(|found| found.snapshot.as_ref());
+        let snapshot = found.unwrap_or(restored).snapshot.as_ref();
         let snapshot = snapshot.map_or(Height(0), |meta| meta.block.height());
         if damage.is_none() {
             assert!(
