@@ -5,7 +5,8 @@
 //! - a block carries the identities of its frames: before the protocol sees a proposal, the
 //!   bodies are at hand ([`arrivals`]);
 //! - missing blocks are fetched, or a snapshot taken over ([`catch_up`]);
-//! - a replica that lost its data comes back without lying ([`rejoin`]).
+//! - a replica that lost its data comes back without lying ([`rejoin`]);
+//! - it speaks only in an epoch in which it knows what it said ([`voice`]).
 //!
 //! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
 //! persist, release, execute.
@@ -33,10 +34,10 @@ mod testimonies;
 mod turns;
 mod verifications;
 mod verify;
+mod voice;
 mod wish;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::membership::{Committee, Membership};
@@ -49,8 +50,7 @@ use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, Recovered,
-    SharedHandover, Types,
+    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, SharedHandover, Types,
 };
 pub use interface::{
     Action, Ancestors, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
@@ -66,6 +66,7 @@ use pending::Pending;
 use rejoin::Amnesia;
 use snapshots::Snapshots;
 use verifications::Verifications;
+use voice::is_no_word;
 use wish::Wish;
 
 type Fx<T> = Effects<Action<T>, Record<T>>;
@@ -157,6 +158,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub fn is_caught_up(&self) -> bool {
         !self.halted
             && !self.amnesia.is_own()
+            && self.epochs.speaks()
             && self.epochs.sealed().is_none()
             && self.missing().is_none()
             && self.execution.height() >= self.protocol.committed().height()
@@ -242,7 +244,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
             }
             Input::Connected(peer) => {
-                if !self.amnesia.is_own() {
+                if !self.epochs.asks() {
                     self.catch_up.connected(peer);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
@@ -274,36 +276,6 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if let Some((to, message)) = self.catch_up.due(now, root) {
             fx.output(Action::Send { to, message });
         }
-    }
-
-    fn start(&mut self, now: Time, recovery: Recovery<P::Types>, fx: &mut Fx<P::Types>) {
-        if let Some(meta) = &recovery.snapshot {
-            let earlier = meta.roots.split_last().map_or(&[][..], |(_, earlier)| earlier);
-            if self.execution.height() == meta.block.height() {
-                self.execution.recall_roots(earlier);
-            }
-        }
-        if let Err(reason) = self.recover_epochs(recovery.handovers, &recovery.blocks) {
-            return self.halt(reason, fx);
-        }
-        let genesis = Arc::clone(self.protocol.committed());
-        let in_epoch = |meta: &&SnapshotMeta<P::Types>| meta.block.height() >= genesis.height();
-        let (root, root_committed, recent) = match recovery.snapshot.as_ref().filter(in_epoch) {
-            None => (Arc::clone(&genesis), genesis.height(), Vec::new()),
-            Some(meta) => (Arc::clone(&meta.block), meta.committed, meta.recent.clone()),
-        };
-        self.snapshots.recovered(recovery.snapshot, recovery.offer);
-        let mut blocks = Vec::with_capacity(recovery.blocks.len());
-        for FullBlock { block, frames } in recovery.blocks {
-            if block.height() > root.height() {
-                self.payload.recover(block.id(), frames);
-                blocks.push(block);
-            }
-        }
-        let memory = recovery.memory;
-        let recovered = Recovered { memory, root, root_committed, recent, blocks };
-        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
-        self.drop_unheld_bodies();
     }
 
     fn on_frames(&mut self, now: Time, frames: Vec<Submitted>, fx: &mut Fx<P::Types>) {
@@ -408,6 +380,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             execution: &self.execution,
             settings: &self.settings,
             sealed: self.epochs.sealed(),
+            is_mute: !self.epochs.speaks(),
             root_wanted: self.epochs.sealed().max(self.wish.height(now)),
             batch: Vec::new(),
         };
@@ -419,7 +392,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.payload.keep_own(block, &batch);
             }
         }
-        for output in early {
+        let speaks = self.epochs.speaks();
+        for output in early.into_iter().filter(|output| speaks || is_no_word(output)) {
             match output {
                 Output::Broadcast(message) => {
                     if let Some(ancestors) = self.ancestors_for(&message) {
@@ -433,11 +407,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
         for record in records {
             match record {
+                // It would take the place of what is remembered of a later epoch.
+                protocol::Record::Memory(_) if mutant!("mute-replica-writes", false, !speaks) => {}
                 protocol::Record::Memory(memory) => fx.record(Record::Memory(memory)),
                 protocol::Record::Block(block) => self.record_block(block, fx),
             }
         }
-        for output in outputs {
+        for output in outputs.into_iter().filter(|output| speaks || is_no_word(output)) {
             self.carry_out(now, output, fx);
         }
     }
@@ -555,6 +531,8 @@ struct Desk<'a, S> {
     settings: &'a Settings,
     /// The height of the sealed state, if the epoch is sealed.
     sealed: Option<Height>,
+    /// Nothing is proposed, but the protocol goes on as if there were something to order.
+    is_mute: bool,
     root_wanted: Option<Height>,
     /// The frames handed out for a block.
     batch: Vec<SharedFrame>,
@@ -562,10 +540,13 @@ struct Desk<'a, S> {
 
 impl<S: StateMachine> Ledger for Desk<'_, S> {
     fn has_pending(&self) -> bool {
-        !self.mempool.is_empty() && self.sealed.is_none()
+        self.is_mute || !self.mempool.is_empty() && self.sealed.is_none()
     }
 
     fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
+        if self.is_mute {
+            return Vec::new();
+        }
         let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
         let governed = self.execution.members().committee();
         let ancestors: BTreeSet<_> = ancestors.filter(|_| filters || governed.is_some()).collect();

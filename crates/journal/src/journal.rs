@@ -75,7 +75,7 @@ impl<T: Types> drive::Journal<T> for Journal {
     type Error = wal::Error;
 
     fn write(&mut self, records: Vec<Record<T>>) -> Result<(), wal::Error> {
-        let mut memory = None;
+        let mut slot: Option<Slot<T>> = None;
         for record in records {
             match record {
                 Record::Block(full) => {
@@ -89,27 +89,49 @@ impl<T: Types> drive::Journal<T> for Journal {
                     self.index.recorded(full.block.id(), full.block.height(), position);
                 }
                 // Only the newest memory counts: it covers the older ones.
-                Record::Memory(newest) => memory = Some(newest),
+                Record::Memory(newest) => slot = Some(Slot::Memory(newest)),
+                Record::Amnesia => slot = Some(Slot::Amnesia),
                 Record::Handover(end) => {
                     // What the ending epoch's protocol had to remember, it need not any more.
-                    memory = None;
+                    slot.take_if(|slot| matches!(slot, Slot::Memory(_)));
                     let epochs = self.epochs.as_mut().ok_or_else(|| wal::Error::Poisoned {
                         reason: "this log keeps no epochs".to_owned(),
                     })?;
+                    if end.ended().0 < epochs.ended() {
+                        // A replica that had taken over a state, and lost it, comes to it again.
+                        continue;
+                    }
                     // A restart executes up to the sealing block: the file of the epochs must not
-                    // survive a power failure that the log's blocks do not.
-                    self.log.commit(None, Durability::Sync)?;
+                    // survive a power failure that the log's blocks do not. Nor must it survive one
+                    // that the word does by which nothing is remembered of the next epoch.
+                    let slot =
+                        slot.as_ref().map(|slot| slot.encode(&mut self.encoded, epochs.ended()));
+                    self.log.commit(slot, Durability::Sync)?;
                     let (file, action) = (EPOCHS_FILE.to_owned(), "write");
                     epochs.add(&end).map_err(|source| wal::Error::Io { file, action, source })?;
                 }
             }
         }
-        let slot = memory.map(|memory| {
-            self.encoded.clear();
-            self.epochs.as_ref().map_or(0, Epochs::ended).encode(&mut self.encoded);
-            memory.encode(&mut self.encoded);
-            self.encoded.as_slice()
-        });
+        let ended = self.epochs.as_ref().map_or(0, Epochs::ended);
+        let slot = slot.as_ref().map(|slot| slot.encode(&mut self.encoded, ended));
         self.log.commit(slot, self.durability)
+    }
+}
+
+/// What the slot of the log is to hold.
+enum Slot<T: Types> {
+    Memory(Arc<T::Memory>),
+    Amnesia,
+}
+
+impl<T: Types> Slot<T> {
+    /// The encoding, behind the number of epochs that have ended: of amnesia there is nothing more.
+    fn encode<'a>(&self, buffer: &'a mut Vec<u8>, ended: u64) -> &'a [u8] {
+        buffer.clear();
+        ended.encode(buffer);
+        if let Self::Memory(memory) = self {
+            memory.encode(buffer);
+        }
+        buffer.as_slice()
     }
 }

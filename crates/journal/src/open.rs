@@ -134,10 +134,11 @@ pub struct Opened<T: Types, S> {
     pub execution: Execution<S>,
     /// The checkpoint, if the state comes from one.
     pub checkpoint: Option<Box<dyn Checkpoint>>,
-    /// The recovered state to start the replica with; `None` if it has to rejoin.
+    /// The recovered state to start the replica with; `None` if it has to rejoin, or was stopped
+    /// while it did.
     pub recovery: Option<Recovery<T>>,
-    /// What a replica that has to rejoin has besides: a state that was restored from a backup.
-    /// [Nothing](Recovery::nothing) as a rule.
+    /// What a replica that has to rejoin has besides: a state that was restored from a backup, or
+    /// what it had when it was stopped. At first [nothing](Recovery::nothing) as a rule.
     pub restored: Recovery<T>,
     /// What the snapshot takes that the state comes from; 0 if it comes from none.
     pub snapshot_bytes: u64,
@@ -173,22 +174,28 @@ pub fn open<T: Types, S: StateMachine>(
     let (log, recovered) = Log::open(Arc::clone(&disks.log), log)?;
     let mut notes = notes_of(&recovered);
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
-    let memory = match recovered.slot {
-        // Nothing was recorded: the log was created just now, or by an interrupted rejoin.
+    let remembered = match recovered.slot {
+        // Nothing was recorded: the log was created just now.
         None if rejoin => None,
         None => return Err(OpenError::Missing),
-        Some(_) if rejoin => return Err(OpenError::NotLost { snapshots: false }),
         Some(bytes) => Some(
             Remembered::<T>::from_bytes(bytes.into())
                 .map_err(|source| OpenError::Record { position: 0, source })?,
         ),
     };
+    let is_first = remembered.is_none();
+    let memory = remembered.and_then(|Remembered { epoch, memory }| Some((epoch, memory?)));
+    if rejoin && memory.is_some() {
+        return Err(OpenError::NotLost { snapshots: false });
+    }
     let (mut epochs, mut handovers) = Epochs::open(Arc::clone(&disks.states), owner)?;
     let newest = newest_of::<T>(&states, &mut notes)?;
     let snapshot = newest.as_ref().map(|(meta, _)| meta.block.height());
-    check_mark(mark, snapshot)?;
+    if is_first {
+        check_mark(mark, snapshot)?;
+    }
     // Kept state is useless without a log that continues it.
-    let kept = match rejoin {
+    let kept = match is_first {
         true => None,
         false => kept::resume(fresh, &states, sessions, snapshot, &mut notes)?,
     };
@@ -214,11 +221,11 @@ pub fn open<T: Types, S: StateMachine>(
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
     let blocks = replay::<T>(&journal, &head)?;
-    if let Some(Remembered { epoch, .. }) = &memory {
+    if let Some((epoch, _)) = &memory {
         handovers.truncate(reached(&handovers, *epoch, &head, &blocks));
         epochs.forget_from(handovers.len());
     }
-    index_ended(&journal, &handovers, &blocks);
+    index_ended(&journal, &handovers, (&head, &blocks));
     // Of an epoch that has ended, nothing need be remembered.
     let ended = epochs.ended();
     let journal = journal.with_epochs(epochs);
@@ -226,7 +233,7 @@ pub fn open<T: Types, S: StateMachine>(
     let offer = states.offer().filter(|offer| states.serves(offer, snapshot.as_ref()));
     let found = Recovery { handovers, memory: None, snapshot, offer, blocks };
     let (recovery, restored) = match memory {
-        Some(Remembered { epoch, memory }) => {
+        Some((epoch, memory)) => {
             let memory = (epoch == Epoch(ended)).then_some(memory);
             (Some(Recovery { memory, ..found }), Recovery::nothing())
         }
@@ -236,19 +243,20 @@ pub fn open<T: Types, S: StateMachine>(
 }
 
 /// Refuses folders that are not what they should be, before there is a log. For a replica that
-/// rejoins, the height of the state that was to be restored, if one was.
+/// rejoins, the height of the state that was to be restored, if one was. A log may be that of a
+/// replica that was stopped while it rejoined.
 fn look_first<T: Types, S: StateMachine>(
     disks: &Disks,
     owner: &Owner<T>,
     rejoin: bool,
     fresh: &dyn Fn() -> S,
 ) -> Result<Option<Height>, OpenError> {
+    let is_blank = disks.log.list().map_err(OpenError::List)?.is_empty();
     if !rejoin {
-        let is_blank = disks.log.list().map_err(OpenError::List)?.is_empty();
         return if is_blank { Err(OpenError::Missing) } else { Ok(None) };
     }
     let mark = restored::mark(&*disks.states)?;
-    if mark.is_none() {
+    if mark.is_none() && is_blank {
         if !restored::is_blank(&*disks.states)? {
             return Err(OpenError::NotLost { snapshots: true });
         }
@@ -287,7 +295,8 @@ fn check_beginning<T: Types>(
 
 /// How many ends of epochs this replica came through. It may have written down later ones in the
 /// turn in which it took over a state of a later epoch, and been stopped before that state was
-/// durable, and before it remembered anything of that epoch: then it is where it was.
+/// durable, and before it remembered anything of that epoch: then it is where it was. If it
+/// remembers that epoch, it keeps the ends, and the replica comes to them again.
 fn reached<T: Types>(
     handovers: &[SharedHandover<T>],
     remembers: Epoch,
@@ -307,24 +316,33 @@ fn reached<T: Types>(
 fn index_ended<T: Types>(
     journal: &Journal,
     handovers: &[SharedHandover<T>],
-    blocks: &[FullBlockOf<T>],
+    (head, blocks): (&BlockOf<T>, &[FullBlockOf<T>]),
 ) {
     let known: BTreeMap<BlockId, &BlockOf<T>> =
         blocks.iter().map(|full| (full.block.id(), &full.block)).collect();
-    for end in handovers {
+    let mut next = head.height().next();
+    for end in handovers.iter().filter(|end| end.state.height > head.height()) {
         let sealing = known.get(&end.state.block_id);
         let below = |block: &&BlockOf<T>| known.get(&block.parent()).copied();
         let path = std::iter::successors(sealing.copied(), below);
         let mut path: Vec<_> = path.cloned().collect();
         path.reverse();
+        // An epoch's genesis is in no log. What stands on other blocks that are not here is of a
+        // state that was taken over and not durable.
+        let follows = |first: &BlockOf<T>| first.height() <= next;
+        if !path.first().is_some_and(follows) {
+            return;
+        }
+        next = end.state.height.plus(2);
         journal.index().committed(&path);
     }
 }
 
-/// What the slot of the log holds: a memory, behind its epoch.
+/// What the slot of the log holds: a memory, behind its epoch. `None`: it was lost, and the replica
+/// rejoins.
 struct Remembered<T: Types> {
     epoch: Epoch,
-    memory: T::Memory,
+    memory: Option<T::Memory>,
 }
 
 impl<T: Types> Remembered<T> {
@@ -337,7 +355,11 @@ impl<T: Types> Remembered<T> {
 
     fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let (epoch, memory) = (Epoch::decode(&mut reader)?, T::Memory::decode(&mut reader)?);
+        let epoch = Epoch::decode(&mut reader)?;
+        let memory = match reader.remaining() {
+            0 => None,
+            _ => Some(T::Memory::decode(&mut reader)?),
+        };
         reader.finish()?;
         Ok(Self { epoch, memory })
     }

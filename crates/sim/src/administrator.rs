@@ -18,6 +18,8 @@ use crate::rng::Rng;
 pub struct Administrator {
     key: Key,
     session: SessionId,
+    /// [`Config::second_keys_from`](crate::Config).
+    second_keys_from: Option<u64>,
     /// The number of its next frame.
     pub next: Sequence,
 }
@@ -35,7 +37,8 @@ impl Administrator {
             })
         };
         cluster.run_until(micros, |cluster| session(cluster).is_some());
-        Some(Self { key, session: session(cluster)?, next: Sequence(1) })
+        let second_keys_from = cluster.config.second_keys_from;
+        Some(Self { key, session: session(cluster)?, second_keys_from, next: Sequence(1) })
     }
 
     /// The change to members of these weights, by their ids (`None`: no member), signed by the
@@ -47,8 +50,9 @@ impl Administrator {
         weights: &[Option<u16>],
         ready: impl Fn(usize) -> bool,
     ) -> SignedChange {
+        let key = |id| Key::of_replica_in(id, ends.plus(1), self.second_keys_from);
         let members: Vec<Option<Member>> = (0..weights.len())
-            .map(|id| weights[id].map(|weight| keys::member(id, weight)))
+            .map(|id| weights[id].map(|weight| keys::member_with(&key(id), weight)))
             .collect();
         let change = Change { ends, members, governance: keys::governance() };
         let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
@@ -56,7 +60,7 @@ impl Administrator {
         let ready = voters
             .filter(|id| ready(*id))
             .map(|id| {
-                let signature = Key::of_replica(id).sign(&change.readiness(&CHAIN));
+                let signature = key(id).sign(&change.readiness(&CHAIN));
                 (ReplicaId(id as u16), signature)
             })
             .collect();

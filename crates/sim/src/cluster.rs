@@ -18,7 +18,7 @@ use super::app::Register;
 use super::client::{Client, Sent, Targets};
 use super::clock::Clock;
 use super::config::Config;
-use super::disk::Disk;
+use super::disk::{Disk, Found};
 use super::events::{Event, Events, Parcel};
 use super::family::{Family, HotStuffs};
 use super::faults::Faults;
@@ -35,9 +35,6 @@ use super::turns::Desk;
 pub type Core<F = HotStuffs> = Replica<<F as Family>::Protocol, Register>;
 /// What replicas say to each other.
 pub type Peer<F = HotStuffs> = PeerMessage<<F as Family>::Types>;
-
-/// What a disk holds: the state, and what to start with, unless the replica has to rejoin.
-type Found<F> = (Execution<Register>, Option<Recovery<<F as Family>::Types>>);
 
 /// A running replica, or the place of one that crashed.
 pub struct Slot<F: Family = HotStuffs> {
@@ -230,7 +227,7 @@ impl<F: Family> Cluster<F> {
     }
 
     /// Opens a slot's disk.
-    fn open_disk(&mut self, slot: usize, rejoin: bool) -> Result<Found<F>, OpenError> {
+    fn open_disk(&mut self, slot: usize, rejoin: bool) -> Result<Found<F::Types>, OpenError> {
         let site = self.config.site::<F>(self.slots[slot].id);
         let place = &mut self.slots[slot];
         let breaks_at = place.breaks_at;
@@ -253,14 +250,21 @@ impl<F: Family> Cluster<F> {
             let nonce = self.rng.number() as u8;
             return self.rejoin(slot, nonce);
         }
-        let (execution, recovery) = match self.open_disk(slot, false) {
-            Ok(opened) => opened,
+        let Found { execution, recovery, restored } = match self.open_disk(slot, false) {
+            Ok(found) => found,
             Err(error) => return self.refused(slot, &error),
         };
-        let Some(recovery) = recovery else { return };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
         self.note(slot, || "starts".into());
-        self.turn(slot, Input::Start(Box::new(recovery)));
+        let first = match recovery {
+            Some(recovery) => Input::Start(Box::new(recovery)),
+            None => {
+                // It was stopped while it rejoined.
+                let nonce = Digest([self.rng.number() as u8; 32]);
+                Input::Rejoin { nonce, restored: Box::new(restored) }
+            }
+        };
+        self.turn(slot, first);
         self.tell_log(slot);
         self.connect(slot);
     }
@@ -295,8 +299,8 @@ impl<F: Family> Cluster<F> {
         self.slots[slot].disk = Disk::default();
         self.slots[slot].lost_data = true;
         self.oracles.forgot(self.slots[slot].id);
-        let (execution, _) = match self.open_disk(slot, true) {
-            Ok(opened) => opened,
+        let Found { execution, .. } = match self.open_disk(slot, true) {
+            Ok(found) => found,
             Err(error) => return self.refused(slot, &error),
         };
         self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));

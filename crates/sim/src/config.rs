@@ -26,6 +26,8 @@ pub struct Config {
     /// So many of them are the members at first, and an administrator may change that; `None`: all
     /// are, for ever.
     pub members: Option<usize>,
+    /// From this epoch on all members have other keys, where members change.
+    pub second_keys_from: Option<u64>,
     /// The variant of HotStuff.
     pub rules: &'static dyn Rules,
     /// Whom replicas tell that they gave up on a view.
@@ -98,6 +100,7 @@ impl Default for Config {
         Self {
             replicas: 4,
             members: None,
+            second_keys_from: None,
             rules: &Chained,
             pacemaker: Kind::TimeoutCertificates,
             election: Election::RoundRobin,

@@ -53,6 +53,16 @@ pub struct Disk<T: Types = hotstuff::Types> {
     pub writes: u64,
 }
 
+/// What a disk holds.
+pub(crate) struct Found<T: Types> {
+    /// The state.
+    pub execution: Execution<Register>,
+    /// What to start with, unless the replica has to rejoin, ...
+    pub recovery: Option<Recovery<T>>,
+    /// ... and what with then.
+    pub restored: Recovery<T>,
+}
+
 /// What a running replica has open.
 struct Open {
     journal: Journal,
@@ -112,7 +122,7 @@ impl<T: Types> Disk<T> {
         site: &Site<T>,
         rejoin: bool,
         fresh: &dyn Fn() -> Register,
-    ) -> Result<(Execution<Register>, Option<Recovery<T>>), OpenError> {
+    ) -> Result<Found<T>, OpenError> {
         let machine = &self.machine;
         let (log, states) = self
             .folders
@@ -132,11 +142,15 @@ impl<T: Types> Disk<T> {
         let opened = quorate_journal::open(&disks, &site.owner, options, fresh)?;
         let end = opened.journal.log().end();
         let damage = self.damage.filter(|damage| damage.is_done(self.astray()));
-        self.promises.compare(opened.recovery.as_ref(), end, damage);
+        self.promises.compare(opened.recovery.as_ref(), &opened.restored, end, damage);
         // What went astray of this recovery's own writes is for the next one to find.
         self.damage.take_if(|damage| damage.is_done(astray));
         self.open = Some(Open { journal: opened.journal, states: opened.states, served: None });
-        Ok((opened.execution, opened.recovery))
+        Ok(Found {
+            execution: opened.execution,
+            recovery: opened.recovery,
+            restored: opened.restored,
+        })
     }
 
     /// The process that had it open is gone.

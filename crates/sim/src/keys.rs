@@ -32,6 +32,14 @@ impl Key {
         Self::new(0x100, id)
     }
 
+    /// The key of a replica in an epoch, where all have other keys from one epoch on.
+    pub fn of_replica_in(id: usize, epoch: Epoch, second_from: Option<u64>) -> Self {
+        match second_from {
+            Some(first) if epoch.0 >= first => Self::new(0x400, id),
+            _ => Self::of_replica(id),
+        }
+    }
+
     /// The key of a client.
     pub fn of_client(id: usize) -> Self {
         Self::new(0x200, id)
@@ -177,7 +185,12 @@ pub fn administrator() -> Key {
 
 /// A member of this weight with the key that the replica has in all epochs.
 pub fn member(id: usize, weight: u16) -> Member {
-    let key = ReplicaKey::from(Key::of_replica(id).public_key().0);
+    member_with(&Key::of_replica(id), weight)
+}
+
+/// A member of this weight with this key.
+pub fn member_with(key: &Key, weight: u16) -> Member {
+    let key = ReplicaKey::from(key.public_key().0);
     Member { weight, ..Member::new(key) }
 }
 

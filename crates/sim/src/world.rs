@@ -12,6 +12,7 @@ use super::oracles::Oracles;
 /// The world of one turn: it signs, verifies, and keeps what is to be done.
 pub struct Outside<'a, F: Family> {
     pub id: usize,
+    pub second_keys_from: Option<u64>,
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
     pub verify: fn(usize, &[Check]) -> Vec<bool>,
@@ -45,7 +46,7 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
         if let Some(oracles) = &mut self.watched {
             F::signs(oracles, self.id, statement);
         }
-        Key::of_replica(self.id).sign(statement)
+        Key::of_replica_in(self.id, statement.epoch(), self.second_keys_from).sign(statement)
     }
 
     fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {

@@ -1,8 +1,11 @@
 //! Members that change: what must hold of a cluster that hands over to another committee.
 
+mod governed;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
+use governed::{SECOND, Weights, administrator_of, config, epoch, members, run_to};
 use quorate_adversary::forge;
 use quorate_core::base::crypto::{Scheme as _, Signer as _};
 use quorate_core::base::wire::Encode as _;
@@ -15,7 +18,6 @@ use quorate_core::ledger::sessions::Standing;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::hotstuff::certificate::{Proof, Qc};
 use quorate_core::protocols::hotstuff::leader::Election;
-use quorate_core::protocols::hotstuff::rules::TwoChain;
 use quorate_core::protocols::hotstuff::verifier::Verifier;
 use quorate_core::protocols::hotstuff::{self, Message};
 use quorate_core::protocols::protocol::{Ballot, Handover, Malformed, Protocol as _, Shown};
@@ -32,59 +34,12 @@ use quorate_sim::swarm::{Plan, Trouble};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
-/// Virtual time, microseconds.
-const SECOND: u64 = 1_000_000;
-
-/// Eight replicas, the first four of which are the members.
-fn config(seed: u64) -> Config {
-    Config {
-        replicas: 8,
-        members: Some(4),
-        rules: &TwoChain,
-        second_vote: true,
-        seed,
-        clients: 2,
-        ..Config::default()
-    }
-}
-
-/// Members by their weights; `None`: none.
-type Weights = [Option<u16>; 8];
-
-/// The replicas that are members with weight 1, those that learn, and nobody else.
-fn members(voters: std::ops::Range<usize>, learners: std::ops::Range<usize>) -> Weights {
-    std::array::from_fn(|id| match id {
-        id if voters.contains(&id) => Some(1),
-        id if learners.contains(&id) => Some(0),
-        _ => None,
-    })
-}
-
-/// An administrator with a session.
-fn administrator_of<F: Family>(cluster: &mut Cluster<F>) -> Administrator {
-    Administrator::of(cluster, 5 * SECOND).expect("no session")
-}
-
-/// The epoch in which a replica executes.
-fn epoch<F: Family>(cluster: &Cluster<F>, slot: usize) -> Epoch {
-    cluster.core(slot).execution().members().committee().expect("it is governed").epoch()
-}
-
 /// What became of a frame with one command: the reply to it.
 fn reply<F: Family>(cluster: &Cluster<F>, frame: &Frame) -> Option<Vec<u8>> {
     cluster.correct().find_map(|core| match core.execution().standing(frame) {
         Standing::Settled(Outcome::Executed { replies, .. }) => Some(replies[4..].to_vec()),
         _ => None,
     })
-}
-
-/// Runs until these replicas are in an epoch.
-fn run_to<F: Family>(cluster: &mut Cluster<F>, slots: &[usize], number: u64) {
-    let there =
-        |cluster: &Cluster<F>| slots.iter().all(|slot| epoch(cluster, *slot) >= Epoch(number));
-    let came = cluster.run_until(20 * SECOND, there);
-    let epochs: Vec<Epoch> = slots.iter().map(|slot| epoch(cluster, *slot)).collect();
-    assert!(came, "epoch {number} was not reached: {epochs:?}");
 }
 
 /// The members become others, one change after another, while clients want commands executed.

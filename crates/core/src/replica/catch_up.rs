@@ -243,6 +243,12 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         self.transfer.is_none() && self.awaits(peer) && may
     }
 
+    /// Whether a snapshot is being taken over from `peer`.
+    #[must_use]
+    pub fn takes_from(&self, peer: ReplicaId) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.peer == peer)
+    }
+
     /// The transfer from a peer comes to nothing.
     fn give_up_transfer(&mut self, peer: ReplicaId) {
         self.transfer = None;

@@ -5,12 +5,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
-use crate::protocols::protocol::{Decision, MAX_VOID_BLOCKS, SharedHandover, Types};
+use crate::protocols::protocol::{Decision, FullBlockOf, MAX_VOID_BLOCKS, SharedHandover, Types};
 
 /// A peer is told a handover again, or an earlier one, this often at most.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Whoever is behind asks this often, one peer after another.
 const ASKS_EVERY: Duration = Duration::from_millis(300);
+
+/// Whether a replica may speak in the epoch that it is in ([`voice`](super::voice)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// It knows what it said there.
+    Speaks,
+    /// It lost its memory, and waits for testimonies. The protocol has not begun.
+    Asks,
+    /// It knows that the epoch has ended, and not what it said there. It comes to the end.
+    Mute,
+}
+
+/// What was on the disk of an epoch beyond that of the state.
+#[derive(Debug)]
+pub(super) struct Kept<T: Types> {
+    pub epoch: Epoch,
+    /// As [`Recovery::memory`](super::Recovery).
+    pub memory: Option<T::Memory>,
+    /// Recorded blocks, in the order they were recorded.
+    pub blocks: Vec<FullBlockOf<T>>,
+}
 
 /// Where a replica stands between epochs.
 #[derive(Debug)]
@@ -33,6 +54,10 @@ pub(super) struct Epochs<T: Types> {
     pub believed: Vec<SharedHandover<T>>,
     /// Up to this epoch handovers are to be believed so: a state of it is offered.
     pub skips_to: Option<Epoch>,
+    /// Whether it may speak in the current epoch.
+    pub voice: Voice,
+    /// What it remembers of a later epoch than that of its state.
+    pub kept: Option<Kept<T>>,
 }
 
 impl<T: Types> Epochs<T> {
@@ -47,7 +72,19 @@ impl<T: Types> Epochs<T> {
             told: BTreeMap::new(),
             believed: Vec::new(),
             skips_to: None,
+            voice: Voice::Speaks,
+            kept: None,
         }
+    }
+
+    /// Whether the replica may say something in the current epoch.
+    pub fn speaks(&self) -> bool {
+        mutant!("mute-replica-speaks", self.voice != Voice::Asks, self.voice == Voice::Speaks)
+    }
+
+    /// Whether it waits for testimonies.
+    pub fn asks(&self) -> bool {
+        self.voice == Voice::Asks
     }
 
     /// The ends of epochs, from the first.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{Offer, PeerMessage, within};
 use super::pending::Pending;
+use super::voice::{Beginning, Installed};
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::Verified;
 use crate::base::types::{Height, ReplicaId, Time};
@@ -263,7 +264,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Ok(execution) if execution.block_id() == offer.block.id() => {
                 self.catch_up.gave(from);
                 self.catch_up.answered(from, Some(offer.block.height()));
-                if offer.epoch > self.membership.latest().epoch() {
+                let skips = offer.epoch > self.membership.latest().epoch();
+                if skips {
                     self.skip_to(now, offer.epoch, fx);
                 }
                 self.execution = execution.skipping_as(&self.execution);
@@ -275,7 +277,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 let evidence = shown.evidence;
                 // What is between its own log and the snapshot never was here.
                 self.snapshots.took_over(root.height());
-                self.consult(now, protocol::Input::Installed { root, recent, evidence }, fx);
+                if skips {
+                    let installed = Some(Installed { root, recent, evidence });
+                    self.begin(now, Beginning { installed, ..Beginning::at_genesis() }, fx);
+                } else {
+                    self.consult(now, protocol::Input::Installed { root, recent, evidence }, fx);
+                }
                 self.drop_unheld_bodies();
                 self.take_snapshot(fx);
             }

@@ -61,12 +61,13 @@ pub enum Ancestors {
 pub enum Input<T: Types> {
     /// First of all: what survived the last run.
     Start(Box<Recovery<T>>),
-    /// First of all, for a replica that lost its data.
+    /// First of all, for a replica that lost its data, and for one that was stopped while it
+    /// rejoined.
     Rejoin {
         /// Never used before.
         nonce: Digest,
-        /// What was restored from a backup, and never the protocol's memory;
-        /// [nothing](Recovery::nothing) as a rule.
+        /// What it has by now, or what was restored from a backup, and never the protocol's memory;
+        /// at first [nothing](Recovery::nothing) as a rule.
         restored: Box<Recovery<T>>,
     },
     /// A peer's message.
@@ -129,8 +130,8 @@ pub struct Submitted {
 pub struct Recovery<T: Types> {
     /// The ends of epochs, from the first.
     pub handovers: Vec<SharedHandover<T>>,
-    /// The protocol's memory of the current epoch; `None` only for a replica that has said nothing
-    /// in it.
+    /// The protocol's memory of the epoch behind the last of these ends; `None` only for a replica
+    /// that has said nothing in it.
     pub memory: Option<T::Memory>,
     /// The newest snapshot, if there is one.
     pub snapshot: Option<SnapshotMeta<T>>,
@@ -156,8 +157,12 @@ pub enum Record<T: Types> {
     Block(FullBlockOf<T>),
     /// The protocol's memory as it is now.
     Memory(Arc<T::Memory>),
-    /// An epoch has ended: memories written from now on are of the next one.
+    /// An epoch has ended: memories written from now on are of the next one. One that was written
+    /// down before is not written again.
     Handover(SharedHandover<T>),
+    /// The replica does not know what it said, in this epoch and in later ones: it rejoins, until
+    /// there is a memory again.
+    Amnesia,
 }
 
 /// What a replica wants done, once its records are durable.
@@ -299,10 +304,10 @@ pub enum Halt {
          begin the cluster anew"
     )]
     NoWayBack,
-    /// What is kept of the end of an epoch does not fit the log.
+    /// What is kept of the ends of epochs is not of this chain.
     #[error(
-        "the log lacks blocks of an epoch that ended, or what is kept of its end is of another one; \
-         rejoin with an empty data folder"
+        "what is kept of the end of an epoch is of another one or of another chain; rejoin with an \
+         empty data folder"
     )]
     Epochs,
     /// A committed block's frames are not here.

@@ -14,7 +14,7 @@ use crate::ledger::block::BlockId;
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::ledger::mempool::Origin;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, BlockOf, MessageOf, Protocol};
+use crate::protocols::protocol::{self, BlockOf, MessageOf, Protocol, Types};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn on_peer(
@@ -42,15 +42,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             PeerMessage::Handover(handover) => return self.on_handover(now, from, handover, fx),
             // Who is no member any more, or not yet, may still be served what it lacks.
             PeerMessage::FetchChain { .. } | PeerMessage::FetchChunk { .. } => {}
-            PeerMessage::Chain(_) if self.catch_up.awaits(from) => {}
+            PeerMessage::Chain(_) | PeerMessage::Behind(_) if self.catch_up.awaits(from) => {}
+            PeerMessage::Chunk { .. } if self.catch_up.takes_from(from) => {}
             _ if !self.membership.latest().contains(from) => return,
             _ => {}
         }
         if let PeerMessage::Testimony { nonce, testimony, signature } = message {
             return self.claim_testimony(now, (from, nonce), testimony, signature, fx);
         }
-        if self.amnesia.is_own() {
-            // Without memory nothing else can be answered yet.
+        if self.epochs.asks() || !self.epochs.speaks() && is_for_those_who_speak(&message) {
             return;
         }
         match message {
@@ -184,4 +184,15 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             fx.output(Action::Send { to, message: PeerMessage::Frames(frames) });
         }
     }
+}
+
+/// Whether a message is of no use to a replica that is mute, or asks it for its word.
+fn is_for_those_who_speak<T: Types>(message: &PeerMessage<T>) -> bool {
+    matches!(
+        message,
+        PeerMessage::Protocol { .. }
+            | PeerMessage::Ancestors { .. }
+            | PeerMessage::AskTestimony { .. }
+            | PeerMessage::Show(_)
+    )
 }

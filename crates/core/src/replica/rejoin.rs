@@ -7,10 +7,13 @@
 //!
 //! Its state may have been restored from a backup: then it need not fetch that. What it said is in
 //! no backup, so it comes back in the same way.
+//!
+//! Where members change, what it does not know is what it said in any epoch. It asks in each that
+//! it enters, until q members of one testify ([`voice`](super::voice)).
 
 use std::collections::BTreeMap;
 
-use super::interface::Recovery;
+use super::voice::Beginning;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
@@ -73,12 +76,12 @@ pub(super) type Testimony<Y> = (ReplicaId, Digest, Y);
 const TESTIFY_EVERY: Duration = Duration::from_millis(100);
 
 /// Lost memories: this replica's own, and those of others, who ask it for testimonies.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Amnesia<T: Types> {
-    /// The testimonies that it waits for. `None`: it has its memory.
-    own: Option<Rejoin<T::Testimony>>,
-    /// What it has besides its memory.
-    restored: Recovery<T>,
+    /// What to ask with next. `None`: it has its memory.
+    own: Option<Digest>,
+    /// The testimonies of this epoch that it waits for, and what its protocol begins with then.
+    asks: Option<(Rejoin<T::Testimony>, Beginning<T>)>,
     /// Its testimonies that are being signed, by who asked: nobody's asking takes another's place.
     to_sign: BTreeMap<ReplicaId, (Statement, Testimony<T::Testimony>)>,
     /// When each peer that asked was last given one.
@@ -89,7 +92,7 @@ impl<T: Types> Amnesia<T> {
     /// Nobody has lost its memory.
     pub fn none() -> Self {
         let (to_sign, given) = (BTreeMap::new(), BTreeMap::new());
-        Self { own: None, restored: Recovery::nothing(), to_sign, given }
+        Self { own: None, asks: None, to_sign, given }
     }
 
     /// Whether this replica is without memory.
@@ -97,40 +100,52 @@ impl<T: Types> Amnesia<T> {
         self.own.is_some()
     }
 
-    /// When this replica asks again, if it is without memory.
+    /// When this replica asks again, if it waits for testimonies.
     pub fn deadline(&self) -> Option<Time> {
-        self.own.as_ref().map(Rejoin::deadline)
+        self.asks.as_ref().map(|(rejoin, _)| rejoin.deadline())
     }
 
-    /// This replica is without memory, and asks with `nonce`. It has what was `restored`.
-    pub fn begin(&mut self, nonce: Digest, committee: &Committee, restored: Recovery<T>) {
-        self.own = Some(Rejoin::new(nonce, committee));
-        self.restored = restored;
+    /// This replica is without memory, and asks with `nonce` at first.
+    pub fn begin(&mut self, nonce: Digest) {
+        self.own = Some(nonce);
+    }
+
+    /// It waits for testimonies of an epoch, whose protocol begins so then. What was asked in an
+    /// earlier epoch counts no more.
+    pub fn wait(&mut self, committee: &Committee, beginning: Beginning<T>) {
+        if let Some(nonce) = self.own {
+            self.asks = Some((Rejoin::new(nonce, committee), beginning));
+            self.own = Some(Digest::of("quorate next nonce", &nonce.0));
+        }
     }
 
     /// All are asked now. Returns the nonce to ask with.
     pub fn ask(&mut self, now: Time) -> Option<Digest> {
-        let own = self.own.as_mut()?;
-        own.asked(now);
-        Some(own.nonce())
+        let (rejoin, _) = self.asks.as_mut()?;
+        rejoin.asked(now);
+        Some(rejoin.nonce())
     }
 
     /// Whether this replica waits for an answer to `nonce`.
     pub fn awaits(&self, nonce: Digest) -> bool {
-        let expected = self.own.as_ref().map(Rejoin::nonce);
+        let expected = self.asks.as_ref().map(|(rejoin, _)| rejoin.nonce());
         mutant!("nonce-not-compared", expected.is_some(), expected == Some(nonce))
     }
 
     /// Takes in an answer, as [`Rejoin::testimony`] does.
     pub fn heard(&mut self, from: ReplicaId, testimony: T::Testimony) -> Option<Vec<T::Testimony>> {
-        self.own.as_mut()?.testimony(from, testimony)
+        self.asks.as_mut()?.0.testimony(from, testimony)
     }
 
-    /// This replica has a memory again. Returns what it has to start with, that memory included.
-    pub fn end(&mut self, memory: T::Memory) -> Recovery<T> {
+    /// The epoch whose testimonies it waits for has ended. Returns what its protocol begins with.
+    pub fn stop_asking(&mut self) -> Option<Beginning<T>> {
+        self.asks.take().map(|(_, beginning)| beginning)
+    }
+
+    /// This replica has a memory again. Returns what its protocol begins with besides.
+    pub fn end(&mut self) -> Option<Beginning<T>> {
         self.own = None;
-        let restored = std::mem::replace(&mut self.restored, Recovery::nothing());
-        Recovery { memory: Some(memory), ..restored }
+        self.stop_asking()
     }
 
     /// Whether a peer that asks is given a testimony now.

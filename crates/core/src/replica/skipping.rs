@@ -7,11 +7,11 @@
 
 use super::message::PeerMessage;
 use super::pending::Pending;
-use super::{Action, Fx, Record, Refused, Replica};
+use super::{Action, Fx, Refused, Replica};
 use crate::base::types::{Epoch, ReplicaId, Time};
 use crate::base::wire::Encode as _;
 use crate::ledger::state_machine::StateMachine;
-use crate::protocols::protocol::{self, Protocol, Recovered, SharedHandover};
+use crate::protocols::protocol::{Protocol, SharedHandover};
 
 impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// What the evidence of an epoch is checked by, if its committee is known.
@@ -78,8 +78,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx: &mut Fx<P::Types>,
     ) {
         if self.ends_here(&handover) {
-            fx.record(Record::Handover(handover.clone()));
+            self.record_end(now, &handover, fx);
             return self.begin_epoch(now, handover, fx);
+        }
+        if self.epochs.asks() {
+            return self.has_ended(now, from, handover, fx);
         }
         if !self.awaits_handover(handover.ended()) {
             return;
@@ -94,18 +97,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// Enters the epoch of a state that is taken over.
+    /// Enters the epoch of a state that is taken over. Its protocol is begun with that state.
     pub(super) fn skip_to(&mut self, now: Time, epoch: Epoch, fx: &mut Fx<P::Types>) {
         while self.membership.latest().epoch() < epoch {
             let Some(handover) = self.epochs.believed.first().cloned() else { return };
-            fx.record(Record::Handover(handover.clone()));
+            self.record_end(now, &handover, fx);
             let Some(next) = self.enter_epoch(handover) else { return };
             fx.output(Action::EpochBegan(Box::new(next)));
         }
-        let genesis = self.protocol.committed().clone();
-        let (root_committed, root) = (genesis.height(), genesis);
-        let (recent, blocks) = (Vec::new(), Vec::new());
-        let recovered = Recovered { memory: None, root, root_committed, recent, blocks };
-        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
     }
 }

@@ -37,7 +37,8 @@ use std::sync::Arc;
 use super::arrivals::Arrivals;
 use super::catch_up::CatchUp;
 use super::message::PeerMessage;
-use super::{Action, Fx, Halt, Record, Refused, Replica};
+use super::voice::Beginning;
+use super::{Action, Fx, Halt, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 #[cfg(quorate_mutants)]
 use crate::base::types::Digest;
@@ -46,7 +47,7 @@ use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
     self, Ancestry, BlockOf, FullBlockOf, Handover, MAX_VOID_BLOCKS, Malformed, Missing, Protocol,
-    Recovered, SharedHandover, Shown,
+    SharedHandover, Shown,
 };
 
 /// Above this bit, the number of a question says which epoch's protocol asked it.
@@ -62,6 +63,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Goes over to the next epoch, if this one is sealed and its committee has attested that.
     pub(super) fn hand_over(&mut self, now: Time, fx: &mut Fx<P::Types>) {
+        let known = self.epochs.believed.first().filter(|known| self.ends_here(known)).cloned();
+        if let Some(known) = known {
+            self.record_end(now, &known, fx);
+            return self.begin_epoch(now, known, fx);
+        }
         let sealed =
             mutant!("epoch-before-commit", self.sealed_when_certified(fx), self.epochs.sealed);
         let Some((height, root)) = sealed else { return };
@@ -75,7 +81,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Some(void) = self.void_blocks(&shown, height) else { return };
         let state = *self.execution.summary();
         let handover = Arc::new(Handover { state, next, shown, void });
-        mutant!("handover-not-persisted", (), fx.record(Record::Handover(Arc::clone(&handover))));
+        self.record_end(now, &handover, fx);
         fx.output(Action::Broadcast(PeerMessage::Handover(Arc::clone(&handover))));
         self.begin_epoch(now, handover, fx);
     }
@@ -159,12 +165,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return self.halt(Halt::Execution(error), fx);
         }
         fx.output(Action::EpochBegan(Box::new(next.clone())));
-        let (root, root_committed) = (Arc::clone(&genesis), genesis.height());
-        let (recent, blocks) = (Vec::new(), Vec::new());
-        let recovered = Recovered { memory: None, root, root_committed, recent, blocks };
-        self.consult(now, protocol::Input::Start(Box::new(recovered)), fx);
+        self.begin(now, Beginning::at_genesis(), fx);
         // A restart would have to execute the old epoch's end again.
         self.want_snapshot(fx);
+        if !self.epochs.speaks() {
+            return;
+        }
         let me = self.settings.me;
         for peer in next.replicas().filter(|peer| *peer != me) {
             self.consult(now, protocol::Input::Connected(peer), fx);
@@ -192,7 +198,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Enters the epochs that ended before the restart. Those of their blocks that the recovered
-    /// state lacks are executed again.
+    /// state lacks are executed again. Where they are not in the log, a state of a later epoch was
+    /// taken over, and was not durable yet: this replica is in an epoch that it knows to have ended.
     pub(super) fn recover_epochs(
         &mut self,
         handovers: Vec<SharedHandover<P::Types>>,
@@ -202,10 +209,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return Ok(());
         }
         let by_id = blocks.iter().map(|full| (full.block.id(), full)).collect();
-        for handover in handovers {
+        let mut handovers = handovers.into_iter();
+        while let Some(handover) = handovers.next() {
             let (height, end) = (handover.state.height, handover.state.block_id);
-            if self.execution.height() <= height {
-                self.execute_up_to(end, &by_id)?;
+            if self.execution.height() <= height && !self.execute_up_to(end, &by_id)? {
+                self.epochs.believed = [handover].into_iter().chain(handovers).collect();
+                self.epochs.skips_to = Some(self.last_known_epoch());
+                break;
             }
             let is_past = self.execution.height() > height;
             if self.enter_epoch(handover).is_none() {
@@ -219,16 +229,17 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         Ok(())
     }
 
-    /// Executes the blocks on the way to `end`, which were executed before the restart.
+    /// Executes the blocks on the way to `end`, which were executed before the restart. Says whether
+    /// all of them are here; else none is executed.
     fn execute_up_to(
         &mut self,
         end: BlockId,
         blocks: &BTreeMap<BlockId, &FullBlockOf<P::Types>>,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
         let mut path = Vec::new();
         let mut next = end;
         while next != self.execution.block_id() {
-            let full = *blocks.get(&next).ok_or(Halt::Epochs)?;
+            let Some(full) = blocks.get(&next).copied() else { return Ok(false) };
             next = full.block.parent();
             path.push(full);
         }
@@ -236,7 +247,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let executed = self.execution.execute(block.height(), block.view(), block.id(), frames);
             executed.map_err(Halt::Execution)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A peer speaks of another epoch than this replica's.
@@ -261,7 +272,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// A peer is in a later epoch. It need not be a member of this one.
-    fn note_ahead(&mut self, now: Time, peer: ReplicaId, epoch: Epoch) {
+    pub(super) fn note_ahead(&mut self, now: Time, peer: ReplicaId, epoch: Epoch) {
         if peer.index() < MAX_REPLICAS {
             self.verifications.grow(peer.index() + 1);
             self.epochs.ahead.insert(peer, epoch);
@@ -301,10 +312,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         handover: SharedHandover<P::Types>,
         fx: &mut Fx<P::Types>,
     ) {
-        if self.awaits_handover(handover.ended()) || self.ends_here(&handover) {
+        let current = self.membership.latest().epoch();
+        let ends_question = self.epochs.asks() && handover.ended() == current;
+        if self.awaits_handover(handover.ended()) || self.ends_here(&handover) || ends_question {
             return self.claim_handover(now, from, handover, fx);
         }
-        let current = self.membership.latest().epoch();
         if handover.ended() != current {
             if handover.ended() > current {
                 self.on_other_epoch(now, from, handover.next.epoch(), fx);

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::epochs::Voice;
 use super::message::PeerMessage;
 use super::pending::Pending;
+use super::voice::Beginning;
 use super::{Action, Fx, Halt, Record, Recovery, Refused, Replica};
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::types::{Digest, ReplicaId, Time};
@@ -17,12 +19,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         (nonce, restored): (Digest, Recovery<P::Types>),
         fx: &mut Fx<P::Types>,
     ) {
-        self.amnesia.begin(nonce, self.membership.latest(), restored);
-        self.ask_testimonies(now, fx);
+        fx.record(Record::Amnesia);
+        self.amnesia.begin(nonce);
+        self.start(now, restored, fx);
     }
 
     pub(super) fn ask_testimonies(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         if let Some(nonce) = self.amnesia.ask(now) {
+            if self.is_governed() {
+                // Who is in a later epoch has no testimony for this one, and shows how it ended.
+                let epoch = self.membership.latest().epoch();
+                fx.output(Action::Broadcast(PeerMessage::AskHandover(epoch)));
+            }
             fx.output(Action::Broadcast(PeerMessage::AskTestimony { nonce }));
         }
     }
@@ -105,9 +113,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Some(memory) = self.protocol.recollect(&testimonies) else {
             return self.halt(Halt::NoWayBack, fx);
         };
-        let recovery = self.amnesia.end(memory.clone());
-        fx.record(Record::Memory(Arc::new(memory)));
-        self.start(now, recovery, fx);
+        let Some(beginning) = self.amnesia.end() else { return };
+        fx.record(Record::Memory(Arc::new(memory.clone())));
+        self.epochs.voice = Voice::Speaks;
+        self.take_up(now, Beginning { memory: Some(memory), ..beginning }, fx);
+        if self.is_governed() {
+            // A state that was taken over meanwhile is on no disk yet.
+            self.want_snapshot(fx);
+        }
         // Channels that opened meanwhile went by unused, and testimonies may be old when the last
         // one comes. A peer that knows more will say so.
         let (me, replicas) = (self.settings.me, self.membership.latest().replicas());

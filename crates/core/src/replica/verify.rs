@@ -124,6 +124,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Pending::Testimony { from, testimony, .. } => {
                 if verdicts.left.iter().all(|verdict| *verdict) {
                     self.on_testimony(now, from, *testimony, fx);
+                } else if self.is_governed() {
+                    // It may be one of a later epoch.
+                    fx.output(Action::Refused { from, reason: Refused::BadSignature });
                 } else {
                     self.bad_signature(now, from, fx);
                 }

@@ -16,6 +16,8 @@ pub(super) struct Promises<T: Types> {
     acknowledged: Option<Arc<T::Memory>>,
     /// It is of an epoch that has ended, or may have: then none is found.
     ended: bool,
+    /// It was lost, or may have been: the replica rejoins.
+    lost: Lost,
     /// One that was given to the log and not acknowledged: it may be found or not.
     attempted: Option<Arc<T::Memory>>,
     /// Where the log ended then.
@@ -24,21 +26,35 @@ pub(super) struct Promises<T: Types> {
     snapshot: Height,
 }
 
+/// What was written down of a lost memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    No,
+    /// That it is lost was given to the log and not acknowledged.
+    Maybe,
+    Yes,
+}
+
 /// What records say of the memory.
 pub(super) struct Newest<T: Types> {
     /// The newest memory behind the end of an epoch, if there is one.
     memory: Option<Arc<T::Memory>>,
     /// An epoch has ended. That is written down first, so that it may be found without a memory.
     hands_over: bool,
+    /// The memory is lost: the replica rejoins.
+    forgets: bool,
 }
 
 /// The newest safety record among records.
 pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Newest<T> {
-    let mut newest = Newest { memory: None, hands_over: false };
+    let mut newest = Newest { memory: None, hands_over: false, forgets: false };
     for record in records {
         match record {
-            Record::Memory(safety) => newest.memory = Some(Arc::clone(safety)),
-            Record::Handover(_) => newest = Newest { memory: None, hands_over: true },
+            Record::Memory(safety) => {
+                (newest.memory, newest.forgets) = (Some(Arc::clone(safety)), false);
+            }
+            Record::Handover(_) => (newest.memory, newest.hands_over) = (None, true),
+            Record::Amnesia => (newest.memory, newest.forgets) = (None, true),
             Record::Block(_) => {}
         }
     }
@@ -48,24 +64,29 @@ pub(super) fn newest<T: Types>(records: &[Record<T>]) -> Newest<T> {
 impl<T: Types> Default for Promises<T> {
     fn default() -> Self {
         let (end, snapshot) = (Position::default(), Height(0));
-        Self { acknowledged: None, ended: false, attempted: None, end, snapshot }
+        let lost = Lost::No;
+        Self { acknowledged: None, ended: false, lost, attempted: None, end, snapshot }
     }
 }
 
 impl<T: Types> Promises<T> {
     /// Nothing was promised yet.
     pub(super) fn is_empty(&self) -> bool {
-        self.acknowledged.is_none()
+        self.acknowledged.is_none() && self.lost != Lost::Yes
     }
 
     pub(super) fn wrote(&mut self, newest: Newest<T>, done: bool, end: Position) {
-        let Newest { memory: safety, hands_over } = newest;
+        let Newest { memory: safety, hands_over, forgets } = newest;
         self.ended |= hands_over;
         if !done {
             self.attempted = safety.or(self.attempted.take());
+            if forgets && self.lost == Lost::No {
+                self.lost = Lost::Maybe;
+            }
             return;
         }
-        if safety.is_some() {
+        if safety.is_some() || forgets {
+            self.lost = if forgets { Lost::Yes } else { Lost::No };
             (self.acknowledged, self.attempted, self.ended) = (safety, None, false);
         }
         self.end = end;
@@ -80,17 +101,25 @@ impl<T: Types> Promises<T> {
         *self = Self::default();
     }
 
-    /// Looks at what was found. One damage never costs the safety record, of which there are two
+    /// Looks at what was found; `restored` is what is there if the replica rejoins. One damage never costs the safety record, of which there are two
     /// copies; it may cost blocks, or a snapshot.
     pub(super) fn compare(
         &mut self,
         found: Option<&Recovery<T>>,
+        restored: &Recovery<T>,
         end: Position,
         damage: Option<Damage>,
     ) {
         let safety = found.and_then(|found| found.memory.as_ref());
+        let rejoins = !self.is_empty() && found.is_none();
+        let may_rejoin = match self.lost {
+            Lost::No => !rejoins,
+            Lost::Maybe => true,
+            Lost::Yes => rejoins || self.attempted.as_deref() == safety,
+        };
+        assert!(may_rejoin, "durability: whether it rejoins was lost, found was {safety:?}");
         if let Some(acknowledged) = &self.acknowledged {
-            let known = self.ended && safety.is_none()
+            let known = (self.ended || rejoins) && safety.is_none()
                 || safety == Some(&**acknowledged)
                 || self.attempted.as_deref().is_some_and(|attempted| safety == Some(attempted));
             assert!(
@@ -99,7 +128,7 @@ impl<T: Types> Promises<T> {
                  damage: {damage:?}"
             );
         }
-        let snapshot = found.and_then(|found| found.snapshot.as_ref());
+        let snapshot = found.unwrap_or(restored).snapshot.as_ref();
         let snapshot = snapshot.map_or(Height(0), |meta| meta.block.height());
         if damage.is_none() {
             assert!(
@@ -114,7 +143,7 @@ impl<T: Types> Promises<T> {
             );
         }
         self.acknowledged = safety.cloned().map(Arc::new);
-        self.attempted = None;
+        (self.attempted, self.lost) = (None, if rejoins { Lost::Yes } else { Lost::No });
         (self.end, self.snapshot) = (end, snapshot);
     }
 }
