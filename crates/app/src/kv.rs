@@ -30,6 +30,12 @@
 //!
 //! Either storage bills the steps of the slower one, so that every replica does the same.
 //!
+//! # What clients may touch
+//! A command of a client whose [grant](quorate_core::ledger::clients::Grant) has prefixes is answered
+//! with `NOPERM`, and has no effect, if a key that it names begins with none of them, or if it is
+//! about the whole keyspace (`KEYS`, `SCAN`, `DBSIZE`, `FLUSHALL`). Questions, which nobody signs,
+//! are not limited.
+//!
 //! # What the state may take
 //! Keys and values together take at most [a limit](KeyValue::limited_to) that the cluster agreed
 //! on. A key counts [`KEY_BYTES`] beside its own bytes and those of its value, a field of a hash
@@ -56,12 +62,13 @@ mod value;
 mod write;
 
 use bytes::Bytes;
-use quorate_core::Digest;
 use quorate_core::base::wire::DecodeError;
+use quorate_core::ledger::clients::Grant;
 use quorate_core::ledger::state_machine::{
     Decided, KeepError, Keeper, Prover, Reader, Replies, RestoreError, Restorer, Snapshot,
     StateMachine, Usage,
 };
+use quorate_core::{Digest, planted};
 
 pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
@@ -178,12 +185,13 @@ impl<M: Storage> StateMachine for KeyValue<M> {
         self.map.settle();
         let mut meter = Meter::new(self.map.used_bytes(), self.limit_bytes);
         let mut decoded = Vec::with_capacity(AHEAD.min(block.commands.len()));
-        for commands in block.commands.chunks(AHEAD) {
+        for (chunk, commands) in block.commands.chunks(AHEAD).enumerate() {
             decoded.clear();
             decoded.extend(commands.iter().map(|command| Decoded::of(command)));
             self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
-            for command in &decoded {
-                replies.push_with(|out| execute(&mut self.map, command, &mut meter, out));
+            for (at, command) in decoded.iter().enumerate() {
+                let grant = block.grant(chunk * AHEAD + at);
+                replies.push_with(|out| execute(&mut self.map, command, grant, &mut meter, out));
             }
         }
     }
@@ -279,12 +287,19 @@ impl<M: Storage> Restorer for KeyValue<M> {
 }
 
 /// Executes one command and appends its reply to `out`.
-fn execute<M: Storage>(map: &mut M, command: &Decoded<'_>, meter: &mut Meter, out: &mut Vec<u8>) {
+fn execute<M: Storage>(
+    map: &mut M,
+    command: &Decoded<'_>,
+    grant: Option<&Grant>,
+    meter: &mut Meter,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
     let at = &command.place;
     meter.begin();
     let result = match &command.command {
         Err(error) => Err(Refused::Malformed(*error)),
+        Ok(command) if !may_touch(grant, command) => Err(Refused::OutsidePrefixes),
         Ok(command) if command.is_costly() && !meter.admits_reply() => Err(Refused::BlockSpent),
         Ok(command) if command.is_read_only() => read::read(map, command, at, meter, out),
         Ok(command) => write::write(map, command, at, meter, out),
@@ -294,6 +309,13 @@ fn execute<M: Storage>(map: &mut M, command: &Decoded<'_>, meter: &mut Meter, ou
         refused.answer(out);
     }
     meter.answered(out.len() - start);
+}
+
+/// Whether a command touches no key that the grant of its client does not cover.
+fn may_touch(grant: Option<&Grant>, command: &Command<'_>) -> bool {
+    let Some(grant) = grant.filter(|grant| !grant.prefixes.is_empty()) else { return true };
+    let is_within = decoded::is_within(command, |key| grant.covers(key));
+    planted!("prefixes-not-enforced", true, is_within)
 }
 
 /// Why a command was not executed. It then had no effect.
@@ -311,6 +333,7 @@ enum Refused {
     BlockSpent,
     StateFull,
     NotReadOnly,
+    OutsidePrefixes,
 }
 
 impl From<storage::OtherKind> for Refused {
@@ -352,11 +375,15 @@ impl Refused {
             }
             Self::BlockSpent => "too much work at a time: send this command again",
             Self::NotReadOnly => "a command that writes must be ordered, not queried",
+            Self::OutsidePrefixes => {
+                "this client may touch keys with the prefixes of its grant alone; see `quorate client list`"
+            }
         };
         let kind = match self {
             Self::WrongType => ErrorKind::WrongType,
             Self::BlockSpent => ErrorKind::TryAgain,
             Self::StateFull => ErrorKind::OutOfMemory,
+            Self::OutsidePrefixes => ErrorKind::NoPermission,
             _ => ErrorKind::General,
         };
         reply::encode::error(out, kind, message);

@@ -101,8 +101,8 @@ fn block(domain: &Domain, state_root: Digest) -> Block {
 /// A true answer of a replica with this store.
 fn answer(store: &mut dyn StateMachine, key: &[u8]) -> Answer<Types> {
     let (application, sessions) = (store.root(), Digest([3; 32]));
-    let (block_id, members) = (Digest([4; 32]), Digest::default());
-    let state = StateSummary { height: HEIGHT, block_id, application, sessions, members };
+    let (block_id, members, clients) = (Digest([4; 32]), Digest::default(), Digest::default());
+    let state = StateSummary { height: HEIGHT, block_id, application, sessions, members, clients };
     let domain = domain();
     let block = Arc::new(block(&domain, state.root()));
     let certificate = certificate(&domain, &block, &[0, 2, 3]);

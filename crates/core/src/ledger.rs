@@ -1,8 +1,11 @@
 //! Commands in one order, and their execution: frames of commands, blocks of frames, the mempool
 //! before a block, and behind it the session table, the state machine and its snapshots.
 
+pub mod approvals;
 pub mod block;
 pub mod change;
+pub mod clients;
+pub mod directive;
 pub mod execution;
 pub mod frame;
 pub mod mempool;

@@ -284,7 +284,8 @@ fn answers() -> &'static [Proof] {
             })
             .collect();
         let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
-        let decided = Decided { height: Height(1), view: View(1), commands: &commands };
+        let decided =
+            Decided { height: Height(1), view: View(1), commands: &commands, callers: &[] };
         store.apply(&decided, &mut Replies::default());
         let state = StateSummary {
             height: Height(7),
@@ -292,6 +293,7 @@ fn answers() -> &'static [Proof] {
             application: store.root(),
             sessions: Digest([3; 32]),
             members: Digest::default(),
+            clients: Digest::default(),
         };
         let parent = Block::genesis(CHAIN, Epoch(0));
         let below = Block::new(Content { view: View(10), height: Height(10), ..(*parent).clone() });

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::proven::{Answer, Newest};
+use quorate_core::ledger::clients::Clients;
+use quorate_core::ledger::directive::SignedDirective;
 use quorate_core::ledger::frame::Frame;
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::{Block, FullBlock};
@@ -25,6 +27,7 @@ fn read<T: Decode + Encode>(bytes: &[u8]) {
 const TYPES: &[fn(&[u8])] = &[
     read::<Answer<Types>>,
     read::<Block>,
+    read::<Clients>,
     read::<Frame>,
     read::<FullBlock>,
     read::<Newest<Types>>,
@@ -34,6 +37,7 @@ const TYPES: &[fn(&[u8])] = &[
     read::<Request>,
     read::<Response>,
     read::<Safety>,
+    read::<SignedDirective>,
     read::<TimeOut>,
     read::<Vote>,
 ];

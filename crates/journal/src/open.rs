@@ -400,7 +400,8 @@ fn restore<T: Types, S: StateMachine>(
 ) -> Result<Execution<S>, OpenError> {
     let Some((meta, reader)) = newest else {
         let execution = Execution::new(fresh(), limits, owner.genesis().id())?;
-        return Ok(execution.governed_by(&owner.origin.committee));
+        let execution = execution.governed_by(&owner.origin.committee);
+        return Ok(execution.serving(Arc::clone(&owner.clients)));
     };
     let root = meta.roots.last().copied().unwrap_or_default();
     let mut restoring = Restoring::new(fresh(), limits, root);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quorate_core::Digest;
 use quorate_core::base::membership::ReplicaKey;
+use quorate_core::ledger::clients::Clients;
 use quorate_core::protocols::protocol::{BlockOf, Origin, Types};
 use quorate_store::wal;
 
@@ -20,19 +21,27 @@ pub struct Owner<T: Types> {
     /// The root of the application that the chain begins with, if that was restored from a backup;
     /// `None`: it begins with an application in its first state.
     pub first_state: Option<Digest>,
+    /// The list of clients that the chain begins with.
+    pub clients: Arc<Clients>,
 }
 
 impl<T: Types> Owner<T> {
     /// The replica whose data begins with `origin` and whose consensus key is `key`.
     #[must_use]
     pub fn new(origin: Origin<T>, key: ReplicaKey) -> Self {
-        Self { origin, key, first_state: None }
+        Self { origin, key, first_state: None, clients: Arc::default() }
     }
 
     /// The same, of a chain that begins with an application of this root.
     #[must_use]
     pub fn beginning_with(self, first_state: Option<Digest>) -> Self {
         Self { first_state, ..self }
+    }
+
+    /// The same, of a chain that begins with this list of clients.
+    #[must_use]
+    pub fn serving(self, clients: Arc<Clients>) -> Self {
+        Self { clients, ..self }
     }
 
     /// The identity that marks the files.

@@ -16,6 +16,7 @@ mod link;
 mod members;
 pub mod pull;
 mod query;
+pub mod rights;
 pub mod states;
 pub mod succession;
 pub mod verified;

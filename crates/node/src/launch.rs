@@ -184,6 +184,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         transport_key: keys.transport,
         members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),
         first_state: cluster.restored.as_ref().map(|restored| restored.root),
+        clients: Arc::clone(&cluster.clients),
         data: node.storage.folder.clone(),
         durability: node.storage.durability,
         // Where each turn syncs the disk, nobody else has the time.

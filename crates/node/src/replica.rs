@@ -13,6 +13,7 @@
 //! One thread decides; what costs time is done elsewhere and comes back as an input. Where it
 //! rests, whoever brings a message may take its turn (`desk.rs`).
 
+mod admission;
 mod archive;
 mod changes;
 pub mod data;
@@ -51,6 +52,7 @@ use std::thread::JoinHandle;
 
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
+use quorate_core::ledger::clients::Clients;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{Capability, Types};
 use quorate_core::replica;
@@ -106,6 +108,8 @@ pub struct Setup {
     pub members: Vec<Option<Member>>,
     /// The root of the application that the chain begins with, if it was restored from a backup.
     pub first_state: Option<Digest>,
+    /// The list of clients that the chain begins with.
+    pub clients: Arc<Clients>,
     /// Its data folder.
     pub data: PathBuf,
     /// How far a commit of the log goes.
@@ -187,6 +191,7 @@ impl Setup {
     fn owner<B: Build>(&self, build: &B) -> Owner<B::Types> {
         Owner::new(build.origin(&self.committee), self.consensus_key.clone())
             .beginning_with(self.first_state)
+            .serving(Arc::clone(&self.clients))
     }
 
     /// What an earlier process left of its state on disk comes into memory. What an operator may

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Authenticity, ReplicaAddress};
@@ -73,8 +74,24 @@ pub async fn connect(
     cluster_file: &Path,
     give_up_after: Option<Duration>,
 ) -> Result<Client, ConnectError> {
-    let (cluster, _) = load_cluster(cluster_file).map_err(ConnectError::Config)?;
     let key = SecretKey::generate().map_err(|error| ConnectError::Key(error.to_string()))?;
-    let client = Client::connect(config(&cluster, give_up_after), Arc::new(key));
+    connect_as(Arc::new(key), cluster_file, give_up_after).await
+}
+
+/// The same under a key of the caller's, which a cluster may have to
+/// [list](quorate_core::ledger::clients). One client at a time may use it.
+///
+/// # Errors
+/// [`ConnectError`].
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub async fn connect_as(
+    key: Arc<dyn ClientSigner>,
+    cluster_file: &Path,
+    give_up_after: Option<Duration>,
+) -> Result<Client, ConnectError> {
+    let (cluster, _) = load_cluster(cluster_file).map_err(ConnectError::Config)?;
+    let client = Client::connect(config(&cluster, give_up_after), key);
     client.await.map_err(ConnectError::Refused)
 }

@@ -260,7 +260,7 @@ pub fn verified(
     frame: &SharedFrame,
     verify: impl Fn(&[Check]) -> Vec<bool>,
 ) -> Option<Verified<SharedFrame>> {
-    let claim = Arc::clone(frame).claim_with_change(&CHAIN);
+    let claim = Arc::clone(frame).claim_with_approvals(&CHAIN);
     let verdicts = verify(claim.checks());
     claim.settle(&verdicts)
 }

@@ -55,7 +55,7 @@ impl StateMachine for NotAtomic {
                 self.0.set(from, left);
                 replies.push(b"error: there is no such account");
             } else {
-                let one = Decided { commands: &[*command], ..block.clone() };
+                let one = Decided { commands: &[*command], callers: &[], ..block.clone() };
                 self.0.apply(&one, replies);
             }
         }

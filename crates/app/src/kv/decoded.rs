@@ -29,6 +29,17 @@ impl<'a> Decoded<'a> {
     }
 }
 
+/// Whether all keys that a command touches are among those that `covers` names. A command about the
+/// whole keyspace touches all.
+pub(super) fn is_within(command: &Command<'_>, covers: impl Fn(&[u8]) -> bool) -> bool {
+    match *command {
+        Command::Noop => true,
+        Command::MSet(pairs) => pairs.iter().all(|(key, _)| covers(key)),
+        Command::MGet(keys) | Command::Del(keys) | Command::Exists(keys) => keys.iter().all(covers),
+        _ => key(command).is_some_and(covers),
+    }
+}
+
 /// The key that a command is about; `None` if it is about several, or none.
 const fn key<'a>(command: &Command<'a>) -> Option<&'a [u8]> {
     match *command {

@@ -34,6 +34,8 @@ pub enum ErrorKind {
     TryAgain,
     /// `OOM`.
     OutOfMemory,
+    /// `NOPERM`.
+    NoPermission,
 }
 
 impl ErrorKind {
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::WrongType => "WRONGTYPE",
             Self::TryAgain => "TRYAGAIN",
             Self::OutOfMemory => "OOM",
+            Self::NoPermission => "NOPERM",
         }
     }
 }
@@ -131,6 +134,7 @@ fn split(bytes: &[u8], depth: usize) -> Result<(Reply<'_>, &[u8]), DecodeError> 
                 1 => ErrorKind::WrongType,
                 2 => ErrorKind::TryAgain,
                 3 => ErrorKind::OutOfMemory,
+                4 => ErrorKind::NoPermission,
                 _ => return Err(DecodeError::Invalid { field: "error kind" }),
             };
             let (message, rest) = text(rest)?;

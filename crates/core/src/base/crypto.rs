@@ -210,6 +210,8 @@ pub enum Kind {
     Approval = 6,
     /// A next member's word that it has caught up, and holds its key of the next epoch.
     Readiness = 7,
+    /// An administrator's signature under a directive on clients.
+    Directive = 8,
     /// The owner of an output that a payment spends.
     Payment = 16,
 }

@@ -43,6 +43,7 @@ impl Session {
             | Response::Newest { .. }
             | Response::Unproven { .. }
             | Response::Handovers { .. }
+            | Response::Clients { .. }
             | Response::Ready { .. }
             | Response::NotReady { .. }
             | Response::Offer { .. }
@@ -178,6 +179,12 @@ impl Session {
                 if !matches!(self.phase, Phase::Dead(_)) {
                     self.reopen(now, Duration::ZERO);
                 }
+            }
+            Outcome::Rejected { reason, .. } if reason.is_of_rights() => {
+                for sent in std::mem::take(&mut self.in_flight) {
+                    self.fail(sent, Unknown::RightsLost(reason).into(), outputs);
+                }
+                self.die(Fatal::Rejected(reason), outputs);
             }
             Outcome::Rejected { reason: Rejection::AnswerForgotten, .. } => {
                 let Some(sent) = self.in_flight.remove(at) else { return };

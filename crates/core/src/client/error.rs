@@ -43,7 +43,7 @@ pub enum Fatal {
     #[error("f + 1 replicas refuse: {0:?}; check the key, the chain and the size limits")]
     Refused(Refusal),
     /// The replicated state turned it down for a reason that will not go away.
-    #[error("the cluster rejects: {0:?}; check the key and the chain")]
+    #[error("the cluster rejects: {}", said(*.0))]
     Rejected(Rejection),
     /// Another process opened a session with the same key and a higher incarnation.
     #[error("the incarnation {by} of this key is at work; give each client a key of its own")]
@@ -62,6 +62,9 @@ pub enum Unknown {
     /// The session expired or was replaced after they were sent.
     #[error("the session ended before an answer came")]
     SessionEnded,
+    /// The session ended after they were sent, since the client lost its rights.
+    #[error("the session ended before an answer came: {}", said(*.0))]
+    RightsLost(Rejection),
     /// They were executed, but so long ago that the replies are gone.
     #[error("executed, but the replies are gone")]
     ReplyForgotten,
@@ -71,4 +74,27 @@ pub enum Unknown {
     /// The client was closed after they were sent.
     #[error("the client was closed before an answer came")]
     Closed,
+}
+
+/// What is wrong, and what to do about it.
+fn said(reason: Rejection) -> &'static str {
+    match reason {
+        Rejection::Revoked => {
+            "the key of this client is revoked; use another key, or have an administrator allow this \
+             one (`quorate client allow`)"
+        }
+        Rejection::NotListed => {
+            "the cluster takes commands from listed clients alone, and the key of this one is not \
+             listed; have an administrator allow it (`quorate client allow`)"
+        }
+        Rejection::ReadOnly => {
+            "the key of this client may not have commands ordered; have an administrator allow it \
+             (`quorate client allow`)"
+        }
+        Rejection::ForeignSession => "the session is another key's; check the key and the chain",
+        Rejection::UnknownSession => "there is no such session; check the chain",
+        Rejection::BeyondWindow => "too many frames at a time; keep to the cluster's window",
+        Rejection::AnswerForgotten => "the commands executed, and their answers are gone",
+        Rejection::TooManySessions => "there is no room for another session; try later",
+    }
 }

@@ -29,6 +29,7 @@ use crate::base::membership::{
 };
 use crate::base::types::{Digest, Epoch, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+use crate::ledger::approvals::{self, Approvals, TooFew};
 
 /// The fewest members that count: with fewer nobody may lie.
 pub const MIN_VOTERS: usize = 4;
@@ -53,7 +54,7 @@ pub struct SignedChange {
     /// The change.
     pub change: Change,
     /// Of administrators, over [`Change::approval`].
-    pub approvals: Vec<(PublicKey, Signature)>,
+    pub approvals: Approvals,
     /// Of next members, over [`Change::readiness`], with their keys of the next epoch.
     pub ready: Vec<(ReplicaId, Signature)>,
 }
@@ -129,6 +130,12 @@ pub enum Refusal {
         /// Those that are not.
         missing: Vec<ReplicaId>,
     },
+}
+
+impl From<TooFew> for Refusal {
+    fn from(TooFew { found, needed }: TooFew) -> Self {
+        Self::NotApproved { found, needed }
+    }
 }
 
 fn listed(replicas: &[ReplicaId]) -> String {
@@ -234,22 +241,13 @@ impl SignedChange {
     /// If not, no signature is worth verifying: anybody may have put it there.
     #[must_use]
     pub fn is_of_administrators(&self, current: &Committee) -> bool {
-        let administrators = &current.governance().administrators;
-        let signers: Vec<_> = self.approvals.iter().map(|(key, _)| key).collect();
-        let is_new = |at: usize| !signers[..at].contains(&signers[at]);
-        (0..signers.len()).all(|at| administrators.contains(signers[at]) && is_new(at))
+        approvals::are_of_administrators(&self.approvals, current)
     }
 
     /// The signatures of its administrators, which have to hold.
     #[must_use]
     pub fn approval_checks(&self, chain: &Digest) -> Vec<Check> {
-        let statement = self.change.approval(chain);
-        let check = |(key, signature): &(PublicKey, Signature)| Check::Client {
-            key: *key,
-            statement,
-            signature: *signature,
-        };
-        self.approvals.iter().map(check).collect()
+        approvals::checks(&self.approvals, self.change.approval(chain))
     }
 
     /// The committee of the next epoch, which begins at `opening`, if the change may be made. Its
@@ -280,16 +278,8 @@ impl SignedChange {
             return Err(Refusal::NotGoverned);
         }
         let next = self.change.follows(current, opening)?;
-        let (found, needed) = (self.approvals_of(governance), usize::from(governance.approvals));
-        if found < needed {
-            return Err(Refusal::NotApproved { found, needed });
-        }
+        approvals::are_enough(&self.approvals, governance)?;
         Ok(next)
-    }
-
-    fn approvals_of(&self, governance: &Governance) -> usize {
-        let signed = |key: &&PublicKey| self.approvals.iter().any(|(signer, _)| signer == *key);
-        governance.administrators.iter().filter(signed).count()
     }
 
     /// Whether it may end the epoch of this committee, by its approvals alone. Leaders put no
@@ -299,7 +289,7 @@ impl SignedChange {
         let governance = current.governance();
         self.change.ends == current.epoch()
             && !governance.administrators.is_empty()
-            && self.approvals_of(governance) >= usize::from(governance.approvals)
+            && approvals::are_enough(&self.approvals, governance).is_ok()
     }
 }
 
@@ -324,11 +314,7 @@ impl Decode for Change {
 impl Encode for SignedChange {
     fn encode(&self, out: &mut Vec<u8>) {
         self.change.encode(out);
-        (self.approvals.len() as u32).encode(out);
-        for (key, signature) in &self.approvals {
-            key.encode(out);
-            signature.encode(out);
-        }
+        approvals::encode(&self.approvals, out);
         (self.ready.len() as u32).encode(out);
         for (id, signature) in &self.ready {
             id.encode(out);
@@ -340,10 +326,7 @@ impl Encode for SignedChange {
 impl Decode for SignedChange {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let change = Change::decode(reader)?;
-        let approvals = reader.length("approvals", Governance::MAX_ADMINISTRATORS)?;
-        let approvals = (0..approvals)
-            .map(|_| Ok((PublicKey::decode(reader)?, Signature::decode(reader)?)))
-            .collect::<Result<_, DecodeError>>()?;
+        let approvals = approvals::decode(reader)?;
         let ready = reader.length("ready members", MAX_REPLICAS)?;
         let ready = (0..ready)
             .map(|_| Ok((ReplicaId::decode(reader)?, Signature::decode(reader)?)))

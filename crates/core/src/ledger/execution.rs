@@ -2,10 +2,11 @@
 //! the application, and the state both are in gets a root.
 //!
 //! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root ‖ digest
-//! of the members), see [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas
+//! of the members ‖ digest of the list of clients), see [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas
 //! that disagree find out, and a snapshot is believed when its root is one that a quorum signed. So
 //! is what a [`View`] of the state proves to a client.
 
+mod error;
 mod kept;
 mod members;
 mod panics;
@@ -22,21 +23,24 @@ use crate::base::crypto::PublicKey;
 use crate::base::membership::{Committee, Opening};
 use crate::base::types;
 use crate::base::types::{Digest, Height};
-use crate::base::wire::DecodeError;
+use crate::ledger::approvals;
 use crate::ledger::change::SignedChange;
+use crate::ledger::clients::Clients;
+use crate::ledger::directive::{self, SignedDirective};
 use crate::ledger::frame::{Frame, SharedFrame};
 use crate::ledger::outcome::Outcome;
 use crate::ledger::sessions::{
-    Limits, LimitsError, Plan, ReplyCountError, Sessions, SessionsSnapshot, Standing,
+    Limits, LimitsError, Plan, Planned, Sessions, SessionsSnapshot, Standing,
 };
 use crate::ledger::state_machine::{
-    Checkpoint, Decided, Excess, KeepError, MAX_BLOCK_REPLY_BYTES, MAX_COMMAND_REPLY_BYTES, Reader,
-    Replies, RestoreError, Snapshot, StateMachine, Usage,
+    Checkpoint, Decided, Excess, KeepError, Reader, Replies, Snapshot, StateMachine, Usage,
 };
 
+pub use crate::ledger::approvals::CHANGED;
 pub use crate::ledger::progress::{Poison, Progress, command_digest};
+pub use error::{ExecutionError, SnapshotError};
 pub use kept::{KeptNote, ResumeError, whole};
-pub use members::{CHANGED, Members};
+pub use members::Members;
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
 use tentative::Tentative;
@@ -47,9 +51,9 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 04";
+const MAGIC: &[u8; 16] = b"quorate state 05";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside04";
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside05";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
@@ -90,107 +94,6 @@ pub struct Executed {
     pub sealed: bool,
 }
 
-/// A block that could not be executed. The replica must halt: its state is behind or of no use.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExecutionError {
-    /// A block was left out, or executed again.
-    #[error("the block to execute has height {found}, the next height is {expected}")]
-    Height {
-        /// The height behind the latest state.
-        expected: Height,
-        /// The height of the block.
-        found: Height,
-    },
-    /// The application broke its contract. Going on would give clients the replies of others.
-    #[error(
-        "block at height {height}: {source}; the application has a bug, and every replica that runs it stops here"
-    )]
-    ReplyCount {
-        /// The height of the block.
-        height: Height,
-        /// What it did.
-        source: ReplyCountError,
-    },
-    /// The application panicked. Its state may be half changed, and is of no use.
-    #[error(
-        "the application panicked on the block at height {height}{}: {message}",
-        at.map(|at| format!(", on {at}")).unwrap_or_default()
-    )]
-    Panicked {
-        /// The height of the block.
-        height: Height,
-        /// The command at work, as far as the number of replies tells; `None`: behind the last.
-        at: Option<Poison>,
-        /// What the panic said.
-        message: String,
-    },
-    /// The application gave a reply that is longer than a reply may be.
-    #[error(
-        "the application gave a reply of {bytes} bytes in the block at height {height}{}, and a reply \
-         has at most {MAX_COMMAND_REPLY_BYTES} bytes, those to a block {MAX_BLOCK_REPLY_BYTES}",
-        at.map(|at| format!(", to {at}")).unwrap_or_default()
-    )]
-    ReplyTooLong {
-        /// The height of the block.
-        height: Height,
-        /// The command.
-        at: Option<Poison>,
-        /// How long the reply was.
-        bytes: usize,
-    },
-    /// The state that outlives the process could not be read or written.
-    #[error("block at height {height}: {source}")]
-    Kept {
-        /// The height of the block.
-        height: Height,
-        /// What failed.
-        source: KeepError,
-    },
-}
-
-/// A snapshot that was not taken over.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SnapshotError {
-    /// The first chunk is no header.
-    #[error("header of the snapshot: {0}")]
-    Header(DecodeError),
-    /// A chunk is empty.
-    #[error("a chunk of the snapshot is empty")]
-    Empty,
-    /// It is larger than the cluster allows.
-    #[error("the snapshot has more than {limit_bytes} bytes (limits.max_snapshot_bytes)")]
-    TooLarge {
-        /// What is allowed.
-        limit_bytes: u64,
-    },
-    /// Its chunks cannot be checked one by one, and did not come to an end in time.
-    #[error("the snapshot did not come whole in {seconds} s; the next peer has twice as long")]
-    TooSlow {
-        /// How long its sender had.
-        seconds: u64,
-    },
-    /// The snapshot is of another block's state.
-    #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
-    Other {
-        /// Of which height it is.
-        found: Height,
-    },
-    /// The session table could not be read. Chunks count from behind the header.
-    #[error("sessions in the snapshot: {0}")]
-    Sessions(RestoreError),
-    /// The application refused its part. Chunks count from behind the session table.
-    #[error("application's part of the snapshot: {0}")]
-    Application(RestoreError),
-    /// The snapshot is well formed, and of another state.
-    #[error("the snapshot has root {found}, {expected} was certified; fetch it from another peer")]
-    Root {
-        /// The root it should have.
-        expected: Digest,
-        /// The root it has.
-        found: Digest,
-    },
-}
-
 impl<S: StateMachine> Execution<S> {
     /// The state behind the genesis block: no sessions, and `application` as it is.
     ///
@@ -206,11 +109,20 @@ impl<S: StateMachine> Execution<S> {
     #[must_use]
     pub fn governed_by(mut self, committee: &Committee) -> Self {
         self.members = Members::of(Some(committee.clone()));
+        let clients = Arc::clone(self.sessions.clients());
+        self.serving(clients)
+    }
+
+    /// The same state, with this list of clients.
+    #[must_use]
+    pub fn serving(mut self, clients: Arc<Clients>) -> Self {
+        self.sessions = self.sessions.with_rights(clients, self.members.committee().cloned());
         self.roots.pop_back();
         self.keep_root();
         self
     }
 
+    /// With the list of clients that `sessions` have.
     fn at(
         application: S,
         sessions: Sessions,
@@ -220,6 +132,8 @@ impl<S: StateMachine> Execution<S> {
         let roots = VecDeque::with_capacity(ROOT_WINDOW);
         let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
         let skipped = BTreeSet::new();
+        let clients = Arc::clone(sessions.clients());
+        let sessions = sessions.with_rights(clients, members.committee().cloned());
         let mut state = Self {
             application,
             sessions,
@@ -299,21 +213,27 @@ impl<S: StateMachine> Execution<S> {
         plan: &Plan,
     ) -> Result<(Replies, u64), ExecutionError> {
         let mut commands = Vec::with_capacity(plan.command_count());
+        let mut callers = Vec::with_capacity(plan.command_count());
         let mut left_out = Vec::new();
         let opening = Opening { after: block_id, height: height.next() };
-        for (at, (command, is_alone)) in plan.commands_of_frames().enumerate() {
+        for (at, planned) in plan.planned().enumerate() {
+            let Planned { command, caller, is_alone, directed } = planned;
             if SignedChange::is_one(command) {
                 left_out.push((at, self.members.change(command, is_alone, opening)));
+            } else if SignedDirective::is_one(command) {
+                let not_alone = || approvals::reply(Err(directive::Refusal::NotAlone));
+                left_out.push((at, directed.map_or_else(not_alone, <[u8]>::to_vec)));
             } else if !self.skipped.is_empty() && self.skipped.contains(&command_digest(command)) {
                 left_out.push((at, Vec::new()));
             } else {
                 commands.push(command);
+                callers.push(caller);
             }
         }
         let places = left_out.iter().map(|(at, _)| *at).collect();
         let progress = Arc::new(Progress::new(plan.runs(), places));
         let mut replies = Replies::told_to(Arc::clone(&progress));
-        let block = Decided { height, view, commands: &commands };
+        let block = Decided { height, view, commands: &commands, callers: &callers };
         let application = &mut self.application;
         if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
             return Err(self.halt_panicked(height, progress.at_work(), message));
@@ -366,6 +286,7 @@ impl<S: StateMachine> Execution<S> {
             application: self.application.root(),
             sessions: self.sessions.root(),
             members: self.members.digest(),
+            clients: self.sessions.clients().digest(),
         };
         let root = self.summary.root();
         if self.roots.len() == ROOT_WINDOW {
@@ -435,6 +356,7 @@ impl<S: StateMachine> Execution<S> {
     /// As [`execute`](Self::execute).
     pub fn open_epoch(&mut self, block_id: Digest) -> Result<Executed, ExecutionError> {
         self.members.begin();
+        self.sessions.begin_epoch(self.members.committee().cloned());
         self.execute(self.height.next(), types::View(0), block_id, &[])
     }
 
@@ -497,7 +419,8 @@ impl<S: StateMachine> Execution<S> {
     fn handle(&self, application: Part) -> SnapshotHandle {
         let committee = self.members.committee().cloned().map(Box::new);
         let sessions = self.sessions().snapshot();
-        SnapshotHandle { summary: self.summary, sessions, committee, application }
+        let clients = Arc::clone(self.sessions().clients());
+        SnapshotHandle { summary: self.summary, sessions, committee, clients, application }
     }
 
     /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes
@@ -532,6 +455,7 @@ pub struct SnapshotHandle {
     summary: StateSummary,
     sessions: SessionsSnapshot,
     committee: Option<Box<Committee>>,
+    clients: Arc<Clients>,
     application: Part,
 }
 
@@ -577,7 +501,8 @@ impl Snapshot for SnapshotHandle {
             true
         });
         let (summary, committee) = (self.summary, self.committee.as_deref().cloned());
-        let header = Header { summary, session_chunks, committee };
+        let clients = Arc::clone(&self.clients);
+        let header = Header { summary, session_chunks, committee, clients };
         let mut wants_more = sink(&header.encode(magic));
         let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
         if let Part::Whole(application) = &self.application {

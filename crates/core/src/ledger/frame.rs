@@ -13,6 +13,7 @@ use crate::base::membership::Committee;
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::change::SignedChange;
+use crate::ledger::directive::SignedDirective;
 use crate::ledger::packed::Packed;
 pub use crate::ledger::packed::{MAX_BODY_BYTES, MAX_COMMANDS};
 
@@ -148,6 +149,11 @@ impl Frame {
         self.key
     }
 
+    /// The same, where it lies.
+    pub(super) fn key_in_place(&self) -> &PublicKey {
+        &self.key
+    }
+
     /// The session it belongs to; 0 for a request to open one.
     #[must_use]
     pub fn session(&self) -> SessionId {
@@ -198,7 +204,7 @@ impl Frame {
     }
 
     /// This frame, resting on its client's signature. Where members may change, it must be claimed
-    /// [with its change](Self::claim_with_change).
+    /// [with its approvals](Self::claim_with_approvals).
     #[must_use]
     pub fn claim(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
         let check = Check::Client {
@@ -209,14 +215,18 @@ impl Frame {
         Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
     }
 
-    /// The same, resting as well on the signatures of the change of members that it may be. These
-    /// can be hundreds: where members are fixed, no stranger may have them verified.
+    /// The same, resting as well on the signatures of the change of members or the directive that it
+    /// may be. These can be hundreds: where members are fixed, no stranger may have them verified.
     #[must_use]
-    pub fn claim_with_change(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let change = self.change().and_then(Result::ok);
+    pub fn claim_with_approvals(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
+        let more = match (self.change(), self.directive()) {
+            (Some(Ok(change)), _) => change.checks(chain),
+            (_, Some(Ok(directive))) => directive.checks(chain),
+            _ => return self.claim(chain),
+        };
+        let more = planted!("approvals-unchecked", Vec::new(), more);
         let claim = self.claim(chain);
-        let Some(change) = change else { return claim };
-        let checks = claim.checks().iter().cloned().chain(change.checks(chain)).collect();
+        let checks = claim.checks().iter().cloned().chain(more).collect();
         Claim::new(claim.unverified().clone(), checks)
     }
 
@@ -236,6 +246,24 @@ impl Frame {
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
         self.change().and_then(Result::ok).is_some_and(|change| change.may_seal(current))
+    }
+
+    /// Whether this frame is a directive on clients. It may still be refused.
+    #[must_use]
+    pub fn is_directive(&self) -> bool {
+        self.count == 1 && self.commands().next().is_some_and(SignedDirective::is_one)
+    }
+
+    /// The directive on clients that this frame is, if it is one.
+    #[must_use]
+    pub fn directive(&self) -> Option<Result<SignedDirective, DecodeError>> {
+        self.commands().next().filter(|_| self.is_directive()).map(SignedDirective::of_command)
+    }
+
+    /// Whether this frame rests on approvals of administrators.
+    #[must_use]
+    pub fn is_administrative(&self) -> bool {
+        self.is_change() || self.is_directive()
     }
 }
 
@@ -289,6 +317,12 @@ impl Unnamed {
     /// What the identity is the hash of: everything but the signature.
     fn hashed(&self) -> &[u8] {
         &self.encoded[..self.encoded.len() - 64]
+    }
+
+    /// The client's key.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
+        self.key
     }
 
     /// The session it belongs to; 0 for a request to open one.

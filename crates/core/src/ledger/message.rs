@@ -76,6 +76,11 @@ pub enum Request {
         /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
         change: Bytes,
     },
+    /// Send the list of clients.
+    Clients {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+    },
     /// Send the newest snapshot's description, with the evidence that proves its root.
     Offer {
         /// Chosen by the client, repeated in the answer.
@@ -172,6 +177,13 @@ pub enum Response {
         /// The ends of epochs.
         handovers: Vec<Bytes>,
     },
+    /// The list of clients in this replica's latest state.
+    Clients {
+        /// The request's id.
+        id: u64,
+        /// The encoded [`Clients`](super::clients::Clients).
+        clients: Bytes,
+    },
     /// This replica's word that it is ready for the next epoch.
     Ready {
         /// The request's id.
@@ -259,6 +271,10 @@ impl Encode for Request {
                 out.push(9);
                 id.encode(out);
             }
+            Self::Clients { id } => {
+                out.push(11);
+                id.encode(out);
+            }
             Self::Chunk { id, height, chunk } => {
                 out.push(10);
                 id.encode(out);
@@ -322,6 +338,7 @@ impl Decode for Request {
                 height: Height::decode(reader)?,
                 chunk: reader.u32()?,
             }),
+            11 => Ok(Self::Clients { id: reader.u64()? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -391,6 +408,7 @@ impl Encode for Response {
                 signature.encode(out);
             }
             Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
+            Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
             Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
@@ -475,6 +493,10 @@ impl Decode for Response {
                     _ => return Err(DecodeError::Invalid { field: "whether a chunk is the last" }),
                 },
                 bytes: reader.byte_string("chunk", MAX_CHUNK_BYTES)?,
+            }),
+            15 => Ok(Self::Clients {
+                id: reader.u64()?,
+                clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,
             }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }

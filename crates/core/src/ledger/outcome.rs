@@ -87,8 +87,24 @@ reasons!(
         AnswerForgotten = 4,
         /// There is no room for another session, and none is old enough to expire.
         TooManySessions = 5,
+        /// The key is revoked: its session has ended, and it gets no other. What the frame's
+        /// commands did before that (if the frame is a retry) is not known. The same holds of the
+        /// next two.
+        Revoked = 6,
+        /// The cluster takes commands from listed keys alone, and the key is not listed.
+        NotListed = 7,
+        /// The key is listed, and may not have commands ordered.
+        ReadOnly = 8,
     }
 );
+
+impl Rejection {
+    /// Whether the [list of clients](crate::ledger::clients) is the reason.
+    #[must_use]
+    pub fn is_of_rights(self) -> bool {
+        matches!(self, Self::Revoked | Self::NotListed | Self::ReadOnly)
+    }
+}
 
 reasons!(
     /// Why one replica did not take a frame in. The same frame may be sent again.

@@ -18,6 +18,11 @@
 //! wait are activity. A retry is none: anybody who saw a frame can replay it, and could keep a dead
 //! session alive.
 //!
+//! *Rights.* A key that the [list of clients](crate::ledger::clients) does not admit gets no session.
+//! A directive that takes its rights from a key [ends its session](Rejection::Revoked) where the
+//! directive executes: the frames behind it in the same block are turned down, as all later ones.
+//! Administrators have sessions whatever the list says, for what administrators sign.
+//!
 //! *Commands.* Numbers begin at 1 and execute without gaps.
 //! - A frame that begins at the next number, or overlaps it, executes from the next number on.
 //!   A retry may cut the commands into other frames.
@@ -43,6 +48,7 @@
 
 mod answers;
 mod limits;
+mod rights;
 mod session;
 mod snapshot;
 
@@ -55,13 +61,16 @@ pub use limits::{ANSWER_OVERHEAD_BYTES, Limits, LimitsError};
 pub use snapshot::SessionsSnapshot;
 
 use crate::base::crypto::PublicKey;
+use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, Sequence, SessionId};
 use crate::base::wire::Encode;
+use crate::ledger::clients::{Clients, Grant};
 use crate::ledger::frame::{Frame, SharedFrame};
 use crate::ledger::outcome::{MAX_REPLY_BYTES, Outcome, Rejection};
-use crate::ledger::state_machine::Replies;
+use crate::ledger::state_machine::{Caller, Replies};
 use answers::Run;
 use quorate_merkle::MerkleMap;
+use rights::Rights;
 use session::Session;
 
 /// The table of live sessions. A clone shares the sessions themselves.
@@ -77,6 +86,8 @@ pub struct Sessions {
     by_key: BTreeMap<PublicKey, SessionId>,
     /// Derived from `live`: the sessions by their last activity.
     by_activity: BTreeSet<(Height, SessionId)>,
+    /// Replicated beside the table: its root does not cover them.
+    rights: Rights,
 }
 
 /// What is to become of a decided block's frames. Made by [`Sessions::plan`]; the table is ahead
@@ -97,9 +108,26 @@ enum Step {
     /// The outcome does not depend on any reply.
     Say(PublicKey, Outcome),
     /// The frame's commands execute, but for the first `skip`, which have before.
-    Execute { frame: SharedFrame, skip: u32 },
+    Execute {
+        frame: SharedFrame,
+        skip: u32,
+        /// What its client was granted by then.
+        grant: Option<Arc<Grant>>,
+        /// The reply, if the frame is a directive.
+        directed: Option<Vec<u8>>,
+    },
     /// All of the frame's commands have executed.
     Answer(SharedFrame),
+}
+
+/// A command that executes.
+pub(super) struct Planned<'a> {
+    pub command: &'a [u8],
+    pub caller: Caller<'a>,
+    /// Whether it is the only one of its frame.
+    pub is_alone: bool,
+    /// The reply, if it is a directive that was carried out or refused.
+    pub directed: Option<&'a [u8]>,
 }
 
 /// The application gave a number of replies that is not the number of commands.
@@ -137,7 +165,38 @@ impl Sessions {
             live: MerkleMap::new(),
             by_key: BTreeMap::new(),
             by_activity: BTreeSet::new(),
+            rights: Rights::default(),
         })
+    }
+
+    /// The same table, of clients with these rights.
+    pub(super) fn with_rights(
+        mut self,
+        clients: Arc<Clients>,
+        committee: Option<Committee>,
+    ) -> Self {
+        self.rights = Rights::new(clients, committee);
+        self
+    }
+
+    /// The list of clients.
+    #[must_use]
+    pub fn clients(&self) -> &Arc<Clients> {
+        self.rights.clients()
+    }
+
+    /// The number that the next session gets: all below have been opened, and may have ended.
+    #[must_use]
+    pub fn next_session(&self) -> SessionId {
+        self.next
+    }
+
+    /// An epoch begins, whose administrators may be others. The sessions of those who are none any
+    /// more, and not listed, end. (Frames that waited in them are turned down when they come again.)
+    pub(super) fn begin_epoch(&mut self, committee: Option<Committee>) {
+        self.rights = Rights::new(Arc::clone(self.clients()), committee);
+        let mut nobody_asks = Plan::at(Height(0), 0);
+        self.end_sessions_without_rights(&mut nobody_asks);
     }
 
     /// How many sessions are live.
@@ -206,7 +265,10 @@ impl Sessions {
                 let (incarnation, session) = (live.incarnation, live.id);
                 Standing::Settled(Outcome::Opened { incarnation, session })
             }
-            _ => Standing::New,
+            _ => match self.rights.may_open(&frame.key()) {
+                Ok(()) => Standing::New,
+                Err(reason) => Standing::Settled(rejected(frame, reason)),
+            },
         }
     }
 
@@ -217,7 +279,11 @@ impl Sessions {
     /// The live session that a frame of commands belongs to.
     fn session_of(&self, frame: &Frame) -> Result<&Session, Rejection> {
         let session = self.live.get(&Session::place(frame.session()));
-        let session = session.ok_or(Rejection::UnknownSession)?;
+        let Some(session) = session else {
+            // It may have ended for that.
+            self.rights.may_open(frame.key_in_place())?;
+            return Err(Rejection::UnknownSession);
+        };
         if session.key != frame.key() {
             return Err(Rejection::ForeignSession);
         }
@@ -227,9 +293,7 @@ impl Sessions {
     /// Decides what becomes of the frames of the block at `height`, in order, and which of their
     /// commands execute.
     pub fn plan(&mut self, height: Height, frames: &[SharedFrame]) -> Plan {
-        let steps = Vec::with_capacity(frames.len());
-        let (turns_away, ended) = (false, BTreeMap::new());
-        let mut plan = Plan { height, turns_away, steps, commands: 0, ended };
+        let mut plan = Plan::at(height, frames.len());
         for frame in frames {
             if frame.is_open() {
                 self.open(frame, &mut plan);
@@ -258,10 +322,10 @@ impl Sessions {
     /// Ends the session whose place a new one of `key` takes, if it takes one.
     fn make_room(&mut self, key: &PublicKey, plan: &mut Plan) -> Result<(), Rejection> {
         if let Some(superseded) = self.by_key.get(key) {
-            self.end(*superseded, plan);
+            self.end(*superseded, Rejection::UnknownSession, plan);
         } else if self.live.len() >= self.limits.max_sessions as usize {
             let expired = self.idlest(plan.height).ok_or(Rejection::TooManySessions)?;
-            self.end(expired, plan);
+            self.end(expired, Rejection::UnknownSession, plan);
         }
         Ok(())
     }
@@ -281,13 +345,12 @@ impl Sessions {
         Some(id)
     }
 
-    fn end(&mut self, id: SessionId, plan: &mut Plan) {
+    fn end(&mut self, id: SessionId, reason: Rejection, plan: &mut Plan) {
         let Some(session) = self.live.remove(&Session::place(id)) else { return };
         self.by_key.remove(&session.key);
         self.by_activity.remove(&(session.active, id));
         for frame in session.waiting.frames() {
-            let outcome = rejected(frame, Rejection::UnknownSession);
-            plan.steps.push(Step::Say(session.key, outcome));
+            plan.steps.push(Step::Say(session.key, rejected(frame, reason)));
         }
         plan.ended.insert(id, session);
     }
@@ -311,13 +374,13 @@ impl Sessions {
         if mutant!("retry-executes-again", false, frame.end() <= next) {
             return plan.steps.push(Step::Answer(Arc::clone(frame)));
         }
-        let Some(session) = self.live.get_mut(&Session::place(frame.session())) else { return };
-        if mutant!("session-order-not-enforced", true, frame.first() <= next) {
-            session.execute(Arc::clone(frame), plan);
-            for waited in session.waiting.release(session.next) {
-                session.execute(waited, plan);
-            }
-        } else {
+        if let Err(reason) = self.rights.may_execute(frame) {
+            return plan.reject(frame, reason);
+        }
+        let place = Session::place(frame.session());
+        let Some(mut session) = self.live.get_mut(&place) else { return };
+        let is_next = mutant!("session-order-not-enforced", true, frame.first() <= next);
+        if !is_next {
             match session.waiting.insert(frame, next, &self.limits) {
                 Some(true) => {}
                 Some(false) => return,
@@ -328,6 +391,32 @@ impl Sessions {
             self.by_activity.remove(&(session.active, session.id));
             self.by_activity.insert((plan.height, session.id));
             session.active = plan.height;
+        }
+        let mut ready = is_next.then(|| Arc::clone(frame));
+        while let Some(frame) = ready {
+            let grant = self.rights.grant(&session.key);
+            let directed = self.rights.carry_out(&frame);
+            let has_changed = directed.as_ref().is_some_and(|(_, has_changed)| *has_changed);
+            session.execute(frame, grant, directed.map(|(reply, _)| reply), plan);
+            if has_changed {
+                self.end_sessions_without_rights(plan);
+                // Its own directive may have ended it.
+                let Some(same) = self.live.get_mut(&place) else { return };
+                session = same;
+            }
+            ready = session.waiting.next_ready(session.next);
+        }
+    }
+
+    /// Ends the sessions of keys that may have none any more.
+    fn end_sessions_without_rights(&mut self, plan: &mut Plan) {
+        let without = |(key, id): (&PublicKey, &SessionId)| {
+            let reason = self.rights.may_open(key).err()?;
+            Some((*id, reason))
+        };
+        let ends: Vec<_> = self.by_key.iter().filter_map(without).collect();
+        for (id, reason) in planted!("revoked-session-goes-on", Vec::new(), ends) {
+            self.end(id, reason, plan);
         }
     }
 
@@ -358,7 +447,7 @@ impl Sessions {
                     let session = self.live.get(&place).or_else(|| ended.get(&frame.session()));
                     (frame.key(), session.map_or_else(|| forgotten(&frame), |s| s.answer(&frame)))
                 }
-                Step::Execute { frame, skip } => {
+                Step::Execute { frame, skip, .. } => {
                     answered += (frame.count() - skip) as usize;
                     let end = ends[answered - 1];
                     let replies = Bytes::copy_from_slice(&body[at..end]);
@@ -380,21 +469,30 @@ impl Sessions {
 }
 
 impl Plan {
-    /// The commands to execute, in order.
-    pub fn commands(&self) -> impl Iterator<Item = &[u8]> {
-        self.commands_of_frames().map(|(command, _)| command)
+    fn at(height: Height, frames: usize) -> Self {
+        let (turns_away, steps, ended) = (false, Vec::with_capacity(frames), BTreeMap::new());
+        Self { height, turns_away, steps, commands: 0, ended }
     }
 
-    /// The commands to execute, in order, each with whether it is the only one of its frame.
-    pub(super) fn commands_of_frames(&self) -> impl Iterator<Item = (&[u8], bool)> {
+    /// The commands to execute, in order.
+    pub fn commands(&self) -> impl Iterator<Item = &[u8]> {
+        self.planned().map(|planned| planned.command)
+    }
+
+    /// The commands to execute, in order, and what is known of each.
+    pub(super) fn planned(&self) -> impl Iterator<Item = Planned<'_>> {
         self.steps.iter().flat_map(|step| {
-            let (frame, skip) = match step {
-                Step::Execute { frame, skip } => (Some(frame), *skip),
-                Step::Say(..) | Step::Answer(_) => (None, 0),
+            let run = match step {
+                Step::Execute { frame, skip, grant, directed } => {
+                    Some((frame, *skip, grant.as_deref(), directed.as_deref()))
+                }
+                Step::Say(..) | Step::Answer(_) => None,
             };
-            frame.into_iter().flat_map(move |frame| {
+            run.into_iter().flat_map(|(frame, skip, grant, directed)| {
+                let caller = Caller { key: frame.key_in_place(), grant };
                 let is_alone = frame.count() == 1;
-                frame.commands().skip(skip as usize).map(move |command| (command, is_alone))
+                let commands = frame.commands().skip(skip as usize);
+                commands.map(move |command| Planned { command, caller, is_alone, directed })
             })
         })
     }
@@ -402,7 +500,7 @@ impl Plan {
     /// The frames whose commands execute, each with how many of them were executed before.
     pub(super) fn runs(&self) -> Vec<(SharedFrame, u32)> {
         let run = |step: &Step| match step {
-            Step::Execute { frame, skip } => Some((Arc::clone(frame), *skip)),
+            Step::Execute { frame, skip, .. } => Some((Arc::clone(frame), *skip)),
             Step::Say(..) | Step::Answer(_) => None,
         };
         self.steps.iter().filter_map(run).collect()
@@ -421,7 +519,13 @@ impl Plan {
 
 impl Session {
     /// Plans the execution of a frame that begins at the next number or before.
-    fn execute(&mut self, frame: SharedFrame, plan: &mut Plan) {
+    fn execute(
+        &mut self,
+        frame: SharedFrame,
+        grant: Option<Arc<Grant>>,
+        directed: Option<Vec<u8>>,
+        plan: &mut Plan,
+    ) {
         if mutant!("retry-executes-again", false, frame.end() <= self.next) {
             return plan.steps.push(Step::Answer(frame));
         }
@@ -430,7 +534,7 @@ impl Session {
         let skip = mutant!("retry-executes-again", 0, next - first) as u32;
         self.next = frame.end();
         plan.commands += (frame.count() - skip) as usize;
-        plan.steps.push(Step::Execute { frame, skip });
+        plan.steps.push(Step::Execute { frame, skip, grant, directed });
     }
 
     /// Keeps the replies to a frame's commands from the one after `skip` on, and answers it.

@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::base::crypto::PublicKey;
 use crate::base::types::{Digest, Height, View};
+use crate::ledger::clients::Grant;
 use crate::ledger::progress::Progress;
 
 /// A block that was decided, as the application sees it.
@@ -33,6 +35,28 @@ pub struct Decided<'a> {
     /// The commands to apply, in order. Retries of commands that were already applied are not
     /// among them.
     pub commands: &'a [&'a [u8]],
+    /// Who sent each of them: as many as there are commands. None where an application is tried out
+    /// by itself.
+    pub callers: &'a [Caller<'a>],
+}
+
+impl<'a> Decided<'a> {
+    /// What the sender of the command at a place is granted; `None` if it may do everything.
+    #[must_use]
+    pub fn grant(&self, at: usize) -> Option<&'a Grant> {
+        self.callers.get(at)?.grant
+    }
+}
+
+/// The client that sent a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller<'a> {
+    /// Its key, by which its frame was signed.
+    pub key: &'a PublicKey,
+    /// What the [list of clients](crate::ledger::clients) grants it; `None` if the list does not
+    /// name it, and it may do everything. The application refuses commands that touch what the
+    /// grant does not [cover](Grant::covers), and answers them with an error.
+    pub grant: Option<&'a Grant>,
 }
 
 /// A replicated application.

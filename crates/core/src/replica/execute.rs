@@ -67,6 +67,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if self.is_governed() {
             fx.output(Action::Committed(vec![Arc::clone(block)]));
         }
+        let clients = Arc::clone(self.execution.sessions().clients());
         match self.execution.execute(block.height(), block.view(), block.id(), &frames) {
             Ok(executed) => {
                 let commands = executed.commands;
@@ -78,7 +79,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });
                 }
-                let settled = self.payload.mempool.committed(&frames, self.execution.sessions());
+                let sessions = self.execution.sessions();
+                let mut settled = self.payload.mempool.committed(&frames, sessions);
+                if !Arc::ptr_eq(&clients, sessions.clients()) {
+                    // Frames of those who lost their rights need no ordering.
+                    settled.extend(self.payload.mempool.taken_over(sessions));
+                }
                 self.answer(&settled, fx);
             }
             Err(error) => self.halt(Halt::Execution(error), fx),

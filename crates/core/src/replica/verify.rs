@@ -163,7 +163,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
         let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
         let claim = |frame: SharedFrame| match is_governed {
-            true => frame.claim_with_change(&chain),
+            true => frame.claim_with_approvals(&chain),
             false => frame.claim(&chain),
         };
         frames

@@ -121,6 +121,7 @@ fn a_checkpoint_proves_the_state_behind_its_block() {
         application: Digest([5; 32]),
         sessions: Digest([6; 32]),
         members: Digest::default(),
+        clients: Digest::default(),
     };
     let blocks = chain(5, &[]);
     let shown = |signers: &[u16]| Shown::<Types> {

@@ -250,6 +250,28 @@ fn an_expired_session_leaves_what_was_sent_unknown_and_the_rest_goes_on() {
     script.expect("");
 }
 
+/// What was sent may have been executed before; what was not sent never will be.
+#[test]
+fn a_client_that_loses_its_rights_ends_and_says_why() {
+    let mut script = Script::opened(|config| config.window = 2);
+    for id in 1..4 {
+        script.input(submit(id, &["x"]));
+    }
+    script.expect("all: s5 #1+1\n all: s5 #2+1");
+    script.say(0, rejected(5, 2, Rejection::Revoked));
+    script.say(1, rejected(5, 2, Rejection::NotListed));
+    script.expect("");
+    script.say(2, rejected(5, 2, Rejection::Revoked));
+    script.expect(
+        "1 failed: Ambiguous(RightsLost(Revoked))
+         2 failed: Ambiguous(RightsLost(Revoked))
+         3 failed: Fatal(Rejected(Revoked))
+         ended: Rejected(Revoked)",
+    );
+    script.input(submit(4, &["x"]));
+    script.expect("4 failed: Fatal(Rejected(Revoked))");
+}
+
 #[test]
 fn what_opens_no_session() {
     let mut script = Script::new(|_| {});

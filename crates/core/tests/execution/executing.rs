@@ -15,13 +15,13 @@ fn the_root_of_a_known_history_never_changes() {
     let mut state = state(Limits::default());
     assert_eq!(
         state.state_root().to_string(),
-        "c1c4ad32930c14f4dda60a6c33dc39158ad1affc35ca46db2c1ed79f5e629cc3"
+        "a6db8b6221f4f01e9ba4a45462525971db701dc3c957cbddc324381980623ff6"
     );
     execute(&mut state, &[open(1, 1), open(2, 3)]);
     execute(&mut state, &[frame(1, 1, 1, &["set a 1", "get a"]), frame(2, 2, 4, &["waits"])]);
     assert_eq!(
         state.state_root().to_string(),
-        "2d880eba5d73c9082edd9c44b774b92707d64a59927f14accd8deb54a6bf078c"
+        "67d78552d1b5aacfa380a65bf57605fe0c19ca54ee8208124a2a16fba84aaa74"
     );
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::base::crypto::{PublicKey, Signature};
 use quorate_core::client::message::{Outcome, Rejection};
+use quorate_core::ledger::clients::Grant;
 use quorate_core::ledger::execution::{Executed, Execution};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::sessions::Limits;
@@ -48,6 +49,8 @@ pub fn open(client: u8, incarnation: u64) -> SharedFrame {
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     pub commands: Vec<Vec<u8>>,
+    /// Who sent them, and what they were granted.
+    pub callers: Vec<(PublicKey, Option<Grant>)>,
     /// Gives one reply too few (-1) or too many (1).
     pub miscount: i8,
     /// How many commands there were when the state was marked.
@@ -68,6 +71,9 @@ pub fn journal_reply(before: usize, command: &[u8]) -> Vec<u8> {
 
 impl StateMachine for Journal {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
+        assert_eq!(block.callers.len(), block.commands.len());
+        let callers = block.callers.iter();
+        self.callers.extend(callers.map(|caller| (*caller.key, caller.grant.cloned())));
         for command in block.commands {
             assert_ne!(*command, b"poison", "not digested");
             replies.push(&journal_reply(self.commands.len(), command));

@@ -2,6 +2,7 @@
 //! execution. The expectations are computed by models that share no code with the crate.
 
 mod asking;
+mod clients;
 mod executing;
 mod fixtures;
 mod kept;

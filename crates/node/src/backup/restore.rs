@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
@@ -153,6 +154,7 @@ impl First {
         let genesis = offered::genesis(cluster, &committee);
         let state = Execution::new(application, cluster.sessions, genesis);
         let state = state.map_err(|error| odd(&error))?.governed_by(&committee);
+        let state = state.serving(Arc::clone(&cluster.clients));
         Ok(Self { handle: state.snapshot(), application: root })
     }
 

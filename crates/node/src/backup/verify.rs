@@ -7,6 +7,7 @@
 //! compares with the backup's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::client::decided::DecidedBlock;
@@ -363,6 +364,7 @@ impl Backup {
         let genesis = offered::genesis(&self.cluster, &committee);
         let application = Application::first(&self.cluster);
         let first = Execution::new(application, self.cluster.sessions, genesis);
-        Ok(first.map_err(|error| odd(&error))?.governed_by(&committee))
+        let first = first.map_err(|error| odd(&error))?.governed_by(&committee);
+        Ok(first.serving(Arc::clone(&self.cluster.clients)))
     }
 }

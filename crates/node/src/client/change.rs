@@ -225,7 +225,8 @@ pub enum ChangeError {
     Unreached(#[from] Unreached),
 }
 
-/// Submits a change, and waits until its epoch has begun. `chain` comes to that epoch.
+/// Submits a change in a session of `client`, and waits until its epoch has begun. `chain` comes to
+/// that epoch.
 ///
 /// # Errors
 /// [`ChangeError`].
@@ -233,34 +234,12 @@ pub async fn submit(
     change: &SignedChange,
     cluster: &Cluster,
     chain: &mut Chain,
+    client: Arc<dyn ClientSigner>,
 ) -> Result<(), ChangeError> {
     let current = chain.committee();
     // What is refused here would be refused there, and cost an ordered command.
     change.judge(current, current.opening())?;
-    let session = SessionConfig::new(current.chain(), cluster.members.len());
-    let replicas = cluster.members.iter().map(|member| super::ReplicaAddress {
-        address: member.client_address.to_string(),
-        key: member.transport_key,
-    });
-    let config = ClientConfig {
-        replicas: replicas.collect(),
-        session,
-        authenticity: Authenticity::Members(chain.following()),
-        give_up_after: Some(BEGINS_WITHIN),
-        incarnation: None,
-    };
-    let key = SecretKey::generate().map_err(|_| quorate_core::client::NotExecuted::Closed);
-    let key = key.map_err(ClientError::from)?;
-    let client = Client::start(config, Arc::new(key));
-    let replies = client.submit(vec![change.to_command().into()]).await?;
-    let reply = replies.first().map(|reply| &reply[..]).unwrap_or_default();
-    match reply.split_first() {
-        Some((&CHANGED, _)) => {}
-        Some((_, reason)) => {
-            return Err(ChangeError::RefusedThere(String::from_utf8_lossy(reason).into_owned()));
-        }
-        None => return Err(ChangeError::RefusedThere("the replicas gave no reason".to_owned())),
-    }
+    carried_out(change.to_command(), cluster, chain, client).await?;
     let next = change.change.ends.next();
     let begins = async {
         loop {
@@ -273,6 +252,41 @@ pub async fn submit(
     };
     let begun = tokio::time::timeout(BEGINS_WITHIN, begins).await;
     begun.unwrap_or(Err(ChangeError::NotBegun(next.0)))
+}
+
+/// Has a command executed that administrators signed. Returns the number that its reply carries.
+pub(super) async fn carried_out(
+    command: Vec<u8>,
+    cluster: &Cluster,
+    chain: &Chain,
+    client: Arc<dyn ClientSigner>,
+) -> Result<u64, ChangeError> {
+    let session = SessionConfig::new(chain.committee().chain(), cluster.members.len());
+    let replicas = cluster.members.iter().map(|member| super::ReplicaAddress {
+        address: member.client_address.to_string(),
+        key: member.transport_key,
+    });
+    let config = ClientConfig {
+        replicas: replicas.collect(),
+        session,
+        authenticity: Authenticity::Members(chain.following()),
+        give_up_after: Some(BEGINS_WITHIN),
+        incarnation: None,
+    };
+    let client = Client::start(config, client);
+    let replies = client.submit(vec![command.into()]).await?;
+    let reply = replies.first().map(|reply| &reply[..]).unwrap_or_default();
+    match reply.split_first() {
+        Some((&CHANGED, number)) if number.len() == 8 => {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(number);
+            Ok(u64::from_le_bytes(bytes))
+        }
+        Some((_, reason)) => {
+            Err(ChangeError::RefusedThere(String::from_utf8_lossy(reason).into_owned()))
+        }
+        None => Err(ChangeError::RefusedThere("the replicas gave no reason".to_owned())),
+    }
 }
 
 /// Which members of a committee do not answer clients, and why.

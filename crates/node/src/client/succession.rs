@@ -252,6 +252,7 @@ async fn answered(
         while let Some(message) = poll_fn(|cx| connection.poll_receive(cx)).await {
             let response = Response::from_bytes(message).map_err(AskError::Garbage)?;
             if let Response::Handovers { id: 1, .. }
+            | Response::Clients { id: 1, .. }
             | Response::Ready { id: 1, .. }
             | Response::NotReady { id: 1, .. } = response
             {

@@ -1,15 +1,19 @@
 //! `cluster.toml`: what all replicas agreed on.
 
 mod check;
+mod clients;
 mod fields;
 mod governed;
 mod member_file;
 mod public_keys;
 mod restored;
 
+use std::sync::Arc;
+
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::membership::{self, CommitteeError, Governance, Opening, ReplicaKey};
 use quorate_core::base::wire::{Encode, put_bytes};
+use quorate_core::ledger::clients::Clients;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
 use quorate_transport::TransportName;
@@ -85,6 +89,8 @@ pub struct Cluster {
     pub limits: ClusterLimits,
     /// Who may change the members; nobody where there are no administrators.
     pub governance: Governance,
+    /// Who may send commands, as the chain begins.
+    pub clients: Arc<Clients>,
     /// The state of another chain that this one begins with, if it was restored from a backup.
     pub restored: Option<Restored>,
     /// The replicas; the one at index i has id i. Where members may change, these are the first.
@@ -204,6 +210,10 @@ impl Cluster {
         }
         if let Some(restored) = &self.restored {
             restored.encode(&mut bytes);
+        }
+        if !self.clients.is_silent() {
+            put_bytes(&mut bytes, b"clients");
+            self.clients.encode(&mut bytes);
         }
         Digest::of("quorate chain 3", &bytes)
     }
@@ -347,6 +357,7 @@ impl Cluster {
             settings.set("governance.administrators", administrators, Place::Default);
             settings.set("governance.approvals", Value::Integer(approvals.into()), Place::Default);
         }
+        clients::set(&self.clients, &mut settings);
         if let Some(restored) = &self.restored {
             restored.set(&mut settings);
         }
@@ -465,6 +476,7 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
                 .integer("governance.approvals")
                 .map_or(Some(0), |approvals| u16::try_from(approvals).ok())?,
         },
+        clients: clients::of(settings)?,
         restored: Restored::of(settings),
         members,
     })

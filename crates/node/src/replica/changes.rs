@@ -1,4 +1,5 @@
-//! Changes of the members on their way in: what their signatures may cost.
+//! Changes of the members, and directives on clients, on their way in: what their signatures may
+//! cost. What is said of changes here is said of directives, too; members give no word on those.
 //!
 //! A change may carry hundreds of signatures, and anybody may send one. So they are verified in an
 //! order in which a stranger cannot have many of them verified:
@@ -82,19 +83,17 @@ impl<T: Types> Requests<T> {
         claimed: Vec<Claimed>,
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
-        if !claimed.iter().any(|one| one.claim.unverified().is_change())
-            || !self.epochs.is_governed()
-        {
+        let is_change = |one: &Claimed| one.claim.unverified().is_administrative();
+        if !claimed.iter().any(is_change) || !self.epochs.is_governed() {
             return claimed;
         }
-        let is_change = |one: &Claimed| one.claim.unverified().is_change();
         let (changes, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_change);
         for Claimed { connection, claim, relay } in changes {
             let frame = Arc::clone(claim.unverified());
             if self.standings.is_ended(connection) {
                 continue;
             }
-            let claim = Arc::clone(&frame).claim_with_change(&self.chain);
+            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain);
             if !self.may_verify(claim.checks().len(), arrived) {
                 self.metrics.refuse("client_change_beyond_allowance");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
@@ -119,16 +118,21 @@ impl<T: Types> Requests<T> {
 
     /// Whether all signatures of a change hold.
     fn change_holds(&self, frame: &SharedFrame, checks: &[Check]) -> bool {
-        let (own, others) = match frame.change() {
-            Some(Ok(change)) => {
-                if !change.is_of_administrators(&self.epochs.committee()) {
-                    return false;
-                }
-                checks.split_at((1 + change.approvals.len()).min(checks.len()))
+        let committee = self.epochs.committee();
+        let (is_theirs, approvals) = match (frame.change(), frame.directive()) {
+            (Some(Ok(change)), _) => {
+                (change.is_of_administrators(&committee), change.approvals.len())
+            }
+            (_, Some(Ok(directive))) => {
+                (directive.is_of_administrators(&committee), directive.approvals.len())
             }
             // It will be refused where it is executed, with the reason.
-            _ => (checks, &[][..]),
+            _ => (true, checks.len()),
         };
+        if !is_theirs {
+            return false;
+        }
+        let (own, others) = checks.split_at((1 + approvals).min(checks.len()));
         self.all_hold(own) && self.scheme.verify(others).iter().all(|holds| *holds)
     }
 

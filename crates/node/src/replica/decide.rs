@@ -257,11 +257,10 @@ where
         if self.replica.handovers().len() > self.reach.epochs.ended() {
             self.reach.epochs.add(self.replica.handovers());
         }
-        if !self.reach.executed.is_empty() {
-            let sessions = self.replica.execution().sessions();
-            self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
-            self.reach.executed.clear();
-        }
+        let sessions = self.replica.execution().sessions();
+        self.reach.epochs.clients.note(sessions);
+        self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
+        self.reach.executed.clear();
         if !std::mem::replace(&mut self.turns.began, true) {
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
         }

@@ -18,6 +18,7 @@ use quorate_core::protocols::protocol::{Handover, SharedHandover, Types};
 use quorate_core::{Committee, Epoch, ReplicaId};
 use quorate_transport::Member;
 
+use super::admission::Published;
 use crate::config::peers;
 
 /// Bytes of handovers that one answer holds; one handover is sent whatever it takes.
@@ -27,6 +28,8 @@ const ANSWER_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Epochs {
     known: RwLock<Known>,
+    /// Who its clients are.
+    pub(super) clients: Published,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Epochs {
     #[must_use]
     pub fn new(first: Committee) -> Self {
         let known = Known { committee: first, former: None, ahead: None, handovers: Vec::new() };
-        Self { known: RwLock::new(known) }
+        Self { known: RwLock::new(known), clients: Published::default() }
     }
 
     fn read<R>(&self, of: impl FnOnce(&Known) -> R) -> R {

@@ -13,7 +13,7 @@ use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{Check, Claim, Scheme};
+use quorate_core::base::crypto::{Check, Claim, PublicKey, Scheme};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{self, Refusal, Request, Response, Unproven};
 use quorate_core::ledger::frame::{OVERHEAD_BYTES, SharedFrame, Unnamed, name_all};
@@ -21,6 +21,7 @@ use quorate_core::protocols::protocol::Types;
 use quorate_core::{Digest, Sequence, SessionId};
 use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
+use super::admission::{self, Admission};
 use super::archive::{Archive, Backup, Pull, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
@@ -66,6 +67,8 @@ pub struct Requests<T: Types> {
     pub settled: Arc<Settled>,
     /// What is known of the members.
     pub epochs: Arc<Epochs>,
+    /// Who may send commands.
+    pub admission: Admission,
     /// How many old frames may be verified.
     pub allowance: Allowance,
     /// How many signatures under changes of the members may be verified.
@@ -150,6 +153,7 @@ impl<T: Types> Requests<T> {
             return None;
         }
         let arrived = Instant::now();
+        self.admission.look();
         let mut ready = Vec::with_capacity(events.len());
         let mut decoded = Vec::with_capacity(events.len());
         let (mut closed, taken) = (Vec::new(), events.len() as u64);
@@ -229,6 +233,9 @@ impl<T: Types> Requests<T> {
                     self.metrics.refuse("client_frame_too_large");
                     return self.refuse(connection, session, first, Refusal::TooLarge);
                 }
+                if self.turns_away(connection, &frame, arrived) {
+                    return;
+                }
                 return decoded.push(Decoded { connection, frame, relay });
             }
             Ok(message::Decoded::Other(request)) => Ok(request),
@@ -245,6 +252,10 @@ impl<T: Types> Requests<T> {
             Ok(Request::Handovers { id, from }) => {
                 let handovers = self.epochs.handovers(from);
                 self.say(connection, &Response::Handovers { id, handovers });
+            }
+            Ok(Request::Clients { id }) => {
+                let clients = self.admission.clients().to_bytes().into();
+                self.say(connection, &Response::Clients { id, clients });
             }
             Ok(Request::Ready { id, change }) => {
                 match self.look_at_change(connection, &change, arrived) {
@@ -270,6 +281,37 @@ impl<T: Types> Requests<T> {
                 self.listener.disconnect(connection);
             }
         }
+    }
+
+    /// Turns a frame away whose client may not send it, or not so many.
+    fn turns_away(&mut self, connection: ConnectionId, frame: &Unnamed, arrived: Instant) -> bool {
+        if self.admission.clients().is_silent() {
+            return false;
+        }
+        let key = frame.key();
+        if let Some(reason) = self.admission.refuses(frame) {
+            self.metrics.refuse(admission::label(reason));
+            self.admission.tell(&key, admission::label(reason), arrived);
+            self.say(connection, &self.admission.answer(frame, reason));
+            return true;
+        }
+        if self.admission.is_beyond_rate(&key, arrived) {
+            self.is_beyond_rate(connection, &key, (frame.session(), frame.first()), arrived);
+            return true;
+        }
+        false
+    }
+
+    fn is_beyond_rate(
+        &mut self,
+        connection: ConnectionId,
+        key: &PublicKey,
+        (session, first): (SessionId, Sequence),
+        arrived: Instant,
+    ) {
+        self.metrics.refuse(admission::BEYOND_RATE);
+        self.admission.tell(key, admission::BEYOND_RATE, arrived);
+        self.refuse(connection, session, first, Refusal::Busy);
     }
 
     /// Hands on those frames that were executed lately, and drops old ones beyond the allowance.
@@ -357,7 +399,12 @@ impl<T: Types> Requests<T> {
             let frame = Arc::clone(claim.unverified());
             if let Some(frame) = claim.settle(&[verdict]) {
                 self.standings.good(connection);
-                ready.push(FromClient::Frame { connection, frame, relay, arrived });
+                let (key, place) = (frame.key(), (frame.session(), frame.first()));
+                if self.admission.pay(&key, frame.count(), arrived) {
+                    ready.push(FromClient::Frame { connection, frame, relay, arrived });
+                } else {
+                    self.is_beyond_rate(connection, &key, place, arrived);
+                }
                 continue;
             }
             self.is_bad(connection, &frame);

@@ -19,6 +19,7 @@ use quorate_transport::{
 };
 use tokio::net::TcpListener;
 
+use super::admission::Admission;
 use super::archive::{Archive, Pull, Puller, Shelf, Task};
 use super::changes::CHANGE_SIGNATURES_A_SECOND;
 use super::data::{self, Data, DataError, OpenOptions, Owner};
@@ -123,6 +124,7 @@ impl Setup {
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
         let ended = recovery.as_ref().map_or(&[][..], |recovery| &recovery.handovers);
         let epochs = self.come_through(ended, &metrics);
+        epochs.clients.note(execution.sessions());
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let over = Over::default();
@@ -316,6 +318,7 @@ impl Setup {
             standings: Standings::default(),
             settled: Arc::clone(&shared.settled),
             epochs: Arc::clone(&shared.epochs),
+            admission: Admission::new(Arc::clone(&shared.epochs)),
             allowance: Allowance::new(Instant::now()),
             changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, Instant::now()),
             batch: Vec::new(),

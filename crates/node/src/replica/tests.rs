@@ -1,5 +1,6 @@
 //! The parts of a replica, each for itself.
 
+mod admission;
 mod archive;
 mod changes;
 mod desk;

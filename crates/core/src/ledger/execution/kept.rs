@@ -99,7 +99,7 @@ impl<S: StateMachine> Execution<S> {
         if (header.summary.height, header.summary.block_id) != (note.height, note.block_id) {
             return Err(ResumeError::Other { found: header.summary.height });
         }
-        let sessions = Sessions::restore(limits, beside)?;
+        let sessions = Sessions::restore(limits, beside)?.with_rights(header.clients, None);
         let place = (note.height, note.block_id);
         let state = Self::at(application, sessions, place, Members::of(header.committee));
         match state.state_root() {

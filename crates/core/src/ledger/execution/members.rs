@@ -2,13 +2,8 @@
 
 use crate::base::membership::{Committee, Opening};
 use crate::base::types::Digest;
+use crate::ledger::approvals;
 use crate::ledger::change::{Refusal, SignedChange};
-
-/// What the reply to a change begins with that was made; the next epoch follows (u64,
-/// little-endian). The reply to one that was refused is the reason, in words.
-pub const CHANGED: u8 = 0;
-/// What the reply to a change begins with that was refused.
-const REFUSED: u8 = 1;
 
 /// The members of the current epoch, and those of the next once this one is sealed. Nobody where
 /// members are fixed: they are part of the chain's identity then, and need be in no root.
@@ -59,19 +54,12 @@ impl Members {
     /// Executes a change. `opening` is where the next epoch begins if this seals the current one.
     /// Returns the reply.
     pub(super) fn change(&mut self, command: &[u8], is_alone: bool, opening: Opening) -> Vec<u8> {
-        match self.judge(command, is_alone, opening) {
-            Ok(next) => {
-                let mut reply = vec![CHANGED];
-                reply.extend_from_slice(&next.epoch().0.to_le_bytes());
-                self.next = Some(next);
-                reply
-            }
-            Err(reason) => {
-                let mut reply = vec![REFUSED];
-                reply.extend_from_slice(reason.to_string().as_bytes());
-                reply
-            }
+        let next = self.judge(command, is_alone, opening);
+        let reply = approvals::reply(next.as_ref().map(|next| next.epoch().0));
+        if let Ok(next) = next {
+            self.next = Some(next);
         }
+        reply
     }
 
     fn judge(

@@ -5,6 +5,8 @@
 //! application's chunks one by one, where the application
 //! [can](crate::ledger::state_machine::Restorer), or else at the end.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::members::Members;
@@ -12,13 +14,14 @@ use super::{Execution, MAGIC, SnapshotError, StateSummary, panics};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
+use crate::ledger::clients::Clients;
 use crate::ledger::sessions::{Limits, Sessions};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
 
 /// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block
 /// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ digest of the members 32 ‖
-/// chunks of the session table u32 ‖ the committee, behind a byte that says whether there is one.
-/// The session table's chunks follow, and then the application's.
+/// digest of the list of clients 32 ‖ chunks of the session table u32 ‖ the committee, behind a byte
+/// that says whether there is one ‖ the list of clients. The session table's chunks follow, and then the application's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The state, whose root follows.
@@ -27,6 +30,8 @@ pub struct Header {
     pub session_chunks: u32,
     /// The members, where they may change.
     pub committee: Option<Committee>,
+    /// Who may send commands.
+    pub clients: Arc<Clients>,
 }
 
 impl Header {
@@ -41,6 +46,7 @@ impl Header {
         self.summary.encode(&mut bytes);
         self.session_chunks.encode(&mut bytes);
         self.committee.encode(&mut bytes);
+        self.clients.encode(&mut bytes);
         bytes.into()
     }
 
@@ -60,11 +66,15 @@ impl Header {
         let summary = StateSummary::decode(&mut reader)?;
         let session_chunks = reader.u32()?;
         let committee: Option<Committee> = reader.option("whether members may change")?;
+        let clients = Clients::decode(&mut reader)?;
         reader.finish()?;
         if summary.members != committee.as_ref().map(Committee::digest).unwrap_or_default() {
             return Err(DecodeError::Invalid { field: "members: not those of this state" });
         }
-        Ok(Self { summary, session_chunks, committee })
+        if summary.clients != clients.digest() {
+            return Err(DecodeError::Invalid { field: "clients: not those of this state" });
+        }
+        Ok(Self { summary, session_chunks, committee, clients: Arc::new(clients) })
     }
 }
 
@@ -210,9 +220,9 @@ impl<S: StateMachine> Restoring<S> {
     /// [`SnapshotError`]: they were not all, or are of another state.
     pub fn finish(mut self) -> Result<Execution<S>, SnapshotError> {
         let header = self.header.ok_or(DecodeError::Truncated { missing: MAGIC.len() });
-        let Header { summary, committee, .. } = header.map_err(SnapshotError::Header)?;
+        let Header { summary, committee, clients, .. } = header.map_err(SnapshotError::Header)?;
         let place = (summary.height, summary.block_id);
-        let Some(sessions) = self.sessions else {
+        let Some(sessions) = self.sessions.map(|it| it.with_rights(clients, None)) else {
             let (chunk, reason) = (self.session_chunks.len(), "it ends early".to_owned());
             return Err(SnapshotError::Sessions(RestoreError { chunk, reason }));
         };

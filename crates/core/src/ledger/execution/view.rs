@@ -20,6 +20,9 @@ pub struct StateSummary {
     /// The [digest](crate::base::membership::Committee::digest) of the members that order the next
     /// block: in the last state of an epoch those of the next. Zero where members are fixed.
     pub members: Digest,
+    /// The [digest](crate::ledger::clients::Clients::digest) of the list of clients. Zero as long as
+    /// nobody has made one.
+    pub clients: Digest,
 }
 
 impl StateSummary {
@@ -37,6 +40,7 @@ impl Encode for StateSummary {
         self.application.encode(out);
         self.sessions.encode(out);
         self.members.encode(out);
+        self.clients.encode(out);
     }
 }
 
@@ -48,6 +52,7 @@ impl Decode for StateSummary {
             application: Digest::decode(reader)?,
             sessions: Digest::decode(reader)?,
             members: Digest::decode(reader)?,
+            clients: Digest::decode(reader)?,
         })
     }
 }

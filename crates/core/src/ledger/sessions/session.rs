@@ -99,18 +99,12 @@ impl Window {
         Some(true)
     }
 
-    /// Takes out the frames that begin at `next` or before, as each moves `next` on in turn.
-    pub(super) fn release(&mut self, mut next: Sequence) -> Vec<SharedFrame> {
-        let mut ready = 0;
-        while let Some(frame) = self.frames.get(ready)
-            && frame.first() <= next
-        {
-            next = next.max(frame.end());
-            ready += 1;
-        }
-        let frames: Vec<_> = self.frames.drain(..ready).collect();
-        self.bytes -= frames.iter().map(|frame| frame.encoded_bytes().len()).sum::<usize>();
-        frames
+    /// Takes out the first frame, if it begins at `next` or before.
+    pub(super) fn next_ready(&mut self, next: Sequence) -> Option<SharedFrame> {
+        self.frames.first().filter(|frame| frame.first() <= next)?;
+        let frame = self.frames.remove(0);
+        self.bytes -= frame.encoded_bytes().len();
+        Some(frame)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use quorate_crypto::SchemeName;
 
-use super::{Cluster, Member, from_settings, governed, public_keys, restored};
+use super::{Cluster, Member, clients, from_settings, governed, public_keys, restored};
 use crate::config::combination::{
     fixed_leader_refusal, liveness_refusal, sampling_refusal, tentative_refusal,
 };
@@ -41,6 +41,7 @@ pub(in crate::config) fn from_document(
     check_state_fits(&cluster, settings, findings);
     check_group_key(&cluster, file, settings, findings);
     governed::check(&cluster, settings, findings);
+    clients::check(&cluster, settings, findings);
     restored::check(settings, findings);
     service::check(&cluster, settings, findings);
     for (place, member) in &document.list {

@@ -4,7 +4,7 @@ use quorate_core::base::membership::{Governance, MAX_REPLICAS};
 use quorate_core::{ledger::frame, limits};
 use quorate_transport::TransportName;
 
-use super::{GROUP_KEY_BYTES, PROOF_BYTES};
+use super::{GROUP_KEY_BYTES, PROOF_BYTES, clients};
 use crate::config::choice::{
     Application, AuthenticationName, LeaderName, LivenessName, PacemakerName, ProtocolName,
     SCHEME_NAMES, SamplingName, VoteRoute,
@@ -21,6 +21,7 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
         ("sessions", "What client sessions may use up. Part of the replicated rules."),
         ("limits", "What is taken from clients and peers."),
         ("governance", "Who may change the members. Without administrators they are fixed."),
+        ("clients", "Who may send commands when the chain begins. Without it, anybody may."),
         ("restored", "The state of another chain that this one begins with."),
     ],
     fields: &[
@@ -245,6 +246,19 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             kind: Kind::Integer { min: 1, max: Governance::MAX_ADMINISTRATORS as u64 },
             preset: Preset::Absent,
             comment: "How many of them must sign a change.",
+        },
+        Field {
+            key: "clients.admission",
+            kind: Kind::Choice(clients::ADMISSIONS),
+            preset: Preset::Absent,
+            comment: "\"listed\": the keys below may send commands, and nobody else. Administrators change the\n\
+                      list while the cluster runs (`quorate client`).",
+        },
+        Field {
+            key: "clients.keys",
+            kind: Kind::Keys(clients::MAX_KEYS),
+            preset: Preset::Absent,
+            comment: "The public keys (Ed25519) of the first clients.",
         },
         Field {
             key: "restored.chain",

@@ -8,6 +8,7 @@ use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
 use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
 use quorate_core::ledger::frame::Frame;
 use quorate_core::{Committee, Epoch, Height, ReplicaId, Sequence, SessionId};
 use quorate_crypto::SecretKey;
@@ -56,10 +57,14 @@ fn forged_words() -> Vec<(ReplicaId, Signature)> {
 
 /// A client's frame with this change.
 fn frame(change: &SignedChange, number: u64) -> Event {
+    frame_of(&change.to_command(), number)
+}
+
+fn frame_of(command: &[u8], number: u64) -> Event {
     let client = key(200);
-    let (command, sign) = (change.to_command(), |statement: &_| client.sign(statement));
+    let sign = |statement: &_| client.sign(statement);
     let (session, first) = (SessionId(5), Sequence(number));
-    let commands = [command.as_slice()];
+    let commands = [command];
     let frame = Frame::build(client.public_key(), session, first, commands, &CHAIN, sign).unwrap();
     Event::Frame(Request::Submit { relay: false, frame: frame.into() }.to_bytes().into())
 }
@@ -101,6 +106,34 @@ async fn a_stranger_has_next_to_nothing_verified() {
     forged.ready = forged_words();
     forged.approvals[0].1 = Signature::from([7; 64]);
     assert_eq!(outcome(vec![frame(&forged, 1)]).await, (0, 2));
+}
+
+/// A directive on clients, signed by two administrators.
+fn directive() -> SignedDirective {
+    let directive = Directive { serial: 1, order: Order::Revoke(key(7).public_key()) };
+    let approval = directive.approval(&CHAIN);
+    let approved = |key: SecretKey| (key.public_key(), key.sign(&approval));
+    let approvals = (0..2).map(administrator).map(approved).collect();
+    SignedDirective { directive, approvals }
+}
+
+#[tokio::test]
+async fn a_directive_costs_a_stranger_as_little_as_a_change() {
+    let of = |directive: &SignedDirective| vec![frame_of(&directive.to_command(), 1)];
+    // The client's, and two approvals.
+    assert_eq!(outcome(of(&directive())).await, (1, 3));
+    let mut strange = directive();
+    strange.approvals[1].0 = key(77).public_key();
+    assert_eq!(outcome(of(&strange)).await, (0, 0));
+    strange.approvals[1] = strange.approvals[0];
+    assert_eq!(outcome(of(&strange)).await, (0, 0));
+    let mut forged = directive();
+    forged.approvals[0].1 = Signature::from([7; 64]);
+    assert_eq!(outcome(of(&forged)).await, (0, 2));
+    // What somebody signed for another order is no approval of this one.
+    let mut other = directive();
+    other.directive.serial = 2;
+    assert_eq!(outcome(of(&other)).await, (0, 2));
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use quorate_transport::{
     ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
 };
 
+use crate::replica::admission::Admission;
 use crate::replica::archive::Archive;
 use crate::replica::changes::CHANGE_SIGNATURES_A_SECOND;
 use crate::replica::desk::{Desk, Work as _};
@@ -39,6 +40,7 @@ pub(super) struct Stage {
     failed: Arc<AtomicUsize>,
     pub(super) checked: Arc<AtomicUsize>,
     settled: Arc<Settled>,
+    pub(super) epochs: Arc<Epochs>,
 }
 
 /// Counts the largest batch that failed, and all checks.
@@ -87,6 +89,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
     let settled = Arc::<Settled>::default();
     let (sender, events) = inbound(1024, 1 << 20);
     let metrics = Arc::<Metrics>::default();
+    let epochs = Arc::new(Epochs::new(committee));
     // A day ahead: however slow the machine is, an allowance earns nothing on the way.
     let tomorrow = Instant::now() + Duration::from_secs(24 * 3600);
     let stage = Requests {
@@ -102,7 +105,8 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         events,
         standings: Standings::default(),
         settled: Arc::clone(&settled),
-        epochs: Arc::new(Epochs::new(committee)),
+        epochs: Arc::clone(&epochs),
+        admission: Admission::new(Arc::clone(&epochs)),
         allowance: Allowance::new(tomorrow),
         changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, tomorrow),
         batch: Vec::new(),
@@ -110,7 +114,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         worked: Instant::now(),
         over: Arc::new(true.into()),
     };
-    Stage { stage, sender, queues, metrics, failed, checked, settled }
+    Stage { stage, sender, queues, metrics, failed, checked, settled, epochs }
 }
 
 /// A frame of `key`, signed for `chain`.

@@ -1,0 +1,74 @@
+//! Who may have a session, as the [list of clients](Clients) and the administrators of the epoch
+//! say, and the directives that change it.
+
+use std::sync::Arc;
+
+use crate::base::crypto::PublicKey;
+use crate::base::membership::Committee;
+use crate::base::wire::DecodeError;
+use crate::ledger::approvals;
+use crate::ledger::clients::{Clients, Grant};
+use crate::ledger::directive::{Refusal, SignedDirective};
+use crate::ledger::frame::Frame;
+use crate::ledger::outcome::Rejection;
+
+/// The rights of clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rights {
+    clients: Arc<Clients>,
+    /// The committee of the epoch; `None` where members are fixed.
+    committee: Option<Committee>,
+}
+
+impl Rights {
+    pub(super) fn new(clients: Arc<Clients>, committee: Option<Committee>) -> Self {
+        Self { clients, committee }
+    }
+
+    pub(super) fn clients(&self) -> &Arc<Clients> {
+        &self.clients
+    }
+
+    /// What a key is granted, if it is listed.
+    pub(super) fn grant(&self, key: &PublicKey) -> Option<Arc<Grant>> {
+        self.clients.grant(key).cloned()
+    }
+
+    /// Whether a key may have a session. Administrators always may: or nobody could change a list
+    /// that does not name them.
+    pub(super) fn may_open(&self, key: &PublicKey) -> Result<(), Rejection> {
+        let is_administrator =
+            |committee: &Committee| committee.governance().administrators.contains(key);
+        match self.clients.admits(key) {
+            Err(_) if self.committee.as_ref().is_some_and(is_administrator) => Ok(()),
+            admitted => admitted,
+        }
+    }
+
+    /// Whether the commands of a frame may execute, whose key has a session. Administrators that
+    /// are not listed may send what administrators sign, and no more.
+    pub(super) fn may_execute(&self, frame: &Frame) -> Result<(), Rejection> {
+        match self.clients.admits(frame.key_in_place()) {
+            Err(_) if frame.is_administrative() => Ok(()),
+            admitted => admitted,
+        }
+    }
+
+    /// Carries out the directive that `frame` is, if it is one. Returns the reply, and whether the
+    /// list has changed.
+    pub(super) fn carry_out(&mut self, frame: &Frame) -> Option<(Vec<u8>, bool)> {
+        let judged = self.judge(frame.directive()?);
+        let said = judged.as_ref().map(|clients| clients.next_serial() - 1);
+        let reply = approvals::reply(said);
+        let is_carried_out = judged.is_ok();
+        if let Ok(clients) = judged {
+            self.clients = Arc::new(clients);
+        }
+        Some((reply, is_carried_out))
+    }
+
+    fn judge(&self, directive: Result<SignedDirective, DecodeError>) -> Result<Clients, Refusal> {
+        let current = self.committee.as_ref().ok_or(Refusal::NotGoverned)?;
+        directive.map_err(Refusal::Unreadable)?.judge(current, &self.clients)
+    }
+}

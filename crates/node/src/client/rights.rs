@@ -1,0 +1,130 @@
+//! Saying who may send commands: what an administrator asks for becomes a directive, and a client
+//! submits it.
+
+use std::sync::Arc;
+
+use quorate_core::base::crypto::{ClientSigner, Signer as _};
+use quorate_core::base::wire::Decode as _;
+use quorate_core::client::message::{Request, Response};
+use quorate_core::ledger::clients::Clients;
+use quorate_core::ledger::directive::{Refusal, SignedDirective};
+use quorate_core::{Committee, ReplicaId};
+use quorate_crypto::SecretKey;
+use tokio::task::JoinSet;
+
+use super::change::{ChangeError, carried_out};
+use super::succession::{Chain, addresses, request_of};
+use super::verified::AskError;
+use crate::config::Cluster;
+
+/// How often the members are asked while a change of the list is on its way to them.
+const ATTEMPTS: usize = 20;
+/// How long it is waited in between.
+const ASK_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// It is not known who the clients are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "members that weigh {agreed} agree on the list of clients, and {needed} must{}",
+    .failed.iter().map(|(id, error)| format!("; replica {id} {error}")).collect::<String>()
+)]
+pub struct Unlisted {
+    /// The most weight behind one list.
+    pub agreed: usize,
+    /// f + 1.
+    pub needed: usize,
+    /// Those that did not answer, and why.
+    pub failed: Vec<(ReplicaId, AskError)>,
+}
+
+/// The list of clients on which f + 1 members of the newest committee agree. The words of members
+/// that are behind for a moment differ, so they are asked again for some seconds.
+///
+/// # Errors
+/// [`Unlisted`].
+pub async fn list(committee: &Committee) -> Result<Clients, Unlisted> {
+    let mut attempt = 1;
+    loop {
+        match ask(committee).await {
+            Err(_) if attempt < ATTEMPTS => {}
+            done => return done,
+        }
+        attempt += 1;
+        tokio::time::sleep(ASK_AGAIN_AFTER).await;
+    }
+}
+
+async fn ask(committee: &Committee) -> Result<Clients, Unlisted> {
+    let chain = committee.chain();
+    let mut asking = JoinSet::new();
+    for (replica, address) in addresses(committee) {
+        asking.spawn(async move {
+            let request = Request::Clients { id: 1 };
+            (replica, request_of(replica, address, chain, &request).await)
+        });
+    }
+    let (mut lists, mut failed) = (Vec::<(Clients, usize)>::new(), Vec::new());
+    let needed = committee.honest_witness();
+    while let Some(Ok((replica, answer))) = asking.join_next().await {
+        let clients = answer.and_then(|answer| match answer {
+            Response::Clients { clients, .. } => {
+                Clients::from_bytes(clients).map_err(AskError::Garbage)
+            }
+            _ => Err(AskError::Silent),
+        });
+        let clients = match clients {
+            Ok(clients) => clients,
+            Err(error) => {
+                failed.push((replica, error));
+                continue;
+            }
+        };
+        let weight = committee.weight(replica);
+        match lists.iter_mut().find(|(list, _)| *list == clients) {
+            Some((_, agreed)) => *agreed += weight,
+            None => lists.push((clients, weight)),
+        }
+        if let Some(at) = lists.iter().position(|(_, agreed)| *agreed >= needed) {
+            return Ok(lists.swap_remove(at).0);
+        }
+    }
+    let agreed = lists.iter().map(|(_, agreed)| *agreed).max().unwrap_or_default();
+    Err(Unlisted { agreed, needed, failed })
+}
+
+/// Adds the approval of an administrator, in place of an earlier one of the same.
+pub fn approve(directive: &mut SignedDirective, current: &Committee, administrator: &SecretKey) {
+    let key = administrator.public_key();
+    directive.approvals.retain(|(signer, _)| *signer != key);
+    let signature = administrator.sign(&directive.directive.approval(&current.chain()));
+    directive.approvals.push((key, signature));
+}
+
+/// Why the list is as it was, or it is not known whether it is.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectiveError {
+    /// The replicas would refuse it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The replicas refused it, or the client was turned down.
+    #[error(transparent)]
+    NotCarriedOut(#[from] ChangeError),
+}
+
+/// Submits a directive, in a session of `client`: an administrator always gets one. `clients` is the
+/// list as it is known.
+///
+/// # Errors
+/// [`DirectiveError`].
+pub async fn submit(
+    directive: &SignedDirective,
+    clients: &Clients,
+    cluster: &Cluster,
+    chain: &Chain,
+    client: Arc<dyn ClientSigner>,
+) -> Result<(), DirectiveError> {
+    // What is refused here would be refused there, and cost an ordered command.
+    directive.judge(chain.committee(), clients)?;
+    carried_out(directive.to_command(), cluster, chain, client).await?;
+    Ok(())
+}
