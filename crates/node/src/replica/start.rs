@@ -15,7 +15,7 @@ use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
     Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Identity, Inbound, Limits, Mesh,
-    PeerSocket, Peers, Wake, inbound,
+    PeerSocket, Peers, Versions, Wake, inbound,
 };
 use tokio::net::TcpListener;
 
@@ -237,6 +237,7 @@ impl Setup {
             chain,
             identity: identity.clone(),
             members: self.members.clone(),
+            versions: Versions::PROGRAM,
             limits: shares.peers,
             seed: u64::from(me.0),
         };
@@ -244,7 +245,7 @@ impl Setup {
             Peers::start(mesh, peer_socket, peer_inbound, peers_ring, Arc::clone(counters))?;
         let (inbound, events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
         let limits = Limits { held_bytes: self.clients_held_bytes, ..shares.clients };
-        let gate = Gate { me, chain, identity, limits };
+        let gate = Gate { me, chain, identity, versions: Versions::PROGRAM, limits };
         let counters = Arc::clone(counters);
         let listener = ClientListener::start(gate, client_socket, inbound, clients_ring, counters)?;
         Ok(Doors { peers: Arc::new(peers), listener: Arc::new(listener), events })
