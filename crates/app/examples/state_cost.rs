@@ -68,8 +68,12 @@ impl<S: quorate_app::kv::Storage> Bench<S> {
     fn execute(&mut self, commands: &[Vec<u8>]) -> Result<(), Failure> {
         let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
         self.height += 1;
-        let decided =
-            Decided { height: Height(self.height), view: View(self.height), commands: &commands };
+        let decided = Decided {
+            height: Height(self.height),
+            view: View(self.height),
+            rules: 1,
+            commands: &commands,
+        };
         for (store, finishing) in self.stores.iter_mut().zip(&mut self.finishing) {
             let mut replies = Replies::default();
             store.apply(&decided, &mut replies);

@@ -283,6 +283,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.execution.recall_roots(earlier);
             }
         }
+        if let Err(unknown) = self.execution.check_rules() {
+            return self.halt(Halt::Execution(unknown), fx);
+        }
         if let Err(reason) = self.recover_epochs(recovery.handovers, &recovery.blocks) {
             return self.halt(reason, fx);
         }

@@ -284,7 +284,7 @@ fn answers() -> &'static [Proof] {
             })
             .collect();
         let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
-        let decided = Decided { height: Height(1), view: View(1), commands: &commands };
+        let decided = Decided { height: Height(1), view: View(1), rules: 1, commands: &commands };
         store.apply(&decided, &mut Replies::default());
         let state = StateSummary {
             height: Height(7),

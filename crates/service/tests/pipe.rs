@@ -31,8 +31,12 @@ fn counters() -> Piped {
 fn apply(service: &mut Piped, commands: &[&str]) -> Vec<String> {
     let commands: Vec<&[u8]> = commands.iter().map(|line| line.as_bytes()).collect();
     let mut replies = Replies::default();
-    let block =
-        Decided { height: Default::default(), view: Default::default(), commands: &commands };
+    let block = Decided {
+        height: Default::default(),
+        view: Default::default(),
+        rules: 1,
+        commands: &commands,
+    };
     service.apply(&block, &mut replies);
     replies.iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect()
 }

@@ -9,7 +9,8 @@ use quorate_service::{Bytes, Decided, Replies, StateMachine};
 
 fn apply(counters: &mut Counters, commands: &[&[u8]]) -> Vec<String> {
     let mut replies = Replies::default();
-    let block = Decided { height: Default::default(), view: Default::default(), commands };
+    let block =
+        Decided { height: Default::default(), view: Default::default(), rules: 1, commands };
     counters.apply(&block, &mut replies);
     replies.iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect()
 }

@@ -140,7 +140,8 @@ pub fn run(bytes: &[u8]) {
         let count = 1 + input.byte() % 8;
         let commands: Vec<_> = (0..count).map(|_| input.command()).collect();
         let commands: Vec<_> = slices(&commands).collect();
-        let block = Decided { height: Height(height), view: View(height), commands: &commands };
+        let block =
+            Decided { height: Height(height), view: View(height), rules: 1, commands: &commands };
         let (mut here, mut there) = (Replies::default(), Replies::default());
         memory.apply(&block, &mut here);
         disk.apply(&block, &mut there);

@@ -46,7 +46,8 @@ impl Session {
             | Response::Ready { .. }
             | Response::NotReady { .. }
             | Response::Offer { .. }
-            | Response::Chunk { .. } => {}
+            | Response::Chunk { .. }
+            | Response::Program { .. } => {}
         }
     }
 

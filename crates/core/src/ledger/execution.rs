@@ -9,7 +9,9 @@
 mod kept;
 mod members;
 mod panics;
+mod refusing;
 mod restoring;
+mod rules;
 mod tentative;
 mod view;
 
@@ -39,6 +41,7 @@ pub use kept::{KeptNote, ResumeError, whole};
 pub use members::{CHANGED, Members};
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
+pub use rules::UnknownRules;
 use tentative::Tentative;
 pub use view::{StateSummary, View};
 
@@ -47,9 +50,9 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 04";
+const MAGIC: &[u8; 16] = b"quorate state 05";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside04";
+const BESIDE_MAGIC: &[u8; 16] = b"quorate beside05";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
@@ -138,6 +141,9 @@ pub enum ExecutionError {
         /// How long the reply was.
         bytes: usize,
     },
+    /// The epoch executes in a way that this program does not know.
+    #[error(transparent)]
+    Rules(#[from] UnknownRules),
     /// The state that outlives the process could not be read or written.
     #[error("block at height {height}: {source}")]
     Kept {
@@ -163,6 +169,9 @@ pub enum SnapshotError {
         /// What is allowed.
         limit_bytes: u64,
     },
+    /// The snapshot is of an epoch whose rules this program does not know.
+    #[error(transparent)]
+    Rules(#[from] UnknownRules),
     /// The snapshot is of another block's state.
     #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
     Other {
@@ -247,6 +256,7 @@ impl<S: StateMachine> Execution<S> {
         if let Some(error) = &self.halted {
             return Err(error.clone());
         }
+        self.check_rules()?;
         let expected = self.height.next();
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
@@ -307,7 +317,8 @@ impl<S: StateMachine> Execution<S> {
         let places = left_out.iter().map(|(at, _)| *at).collect();
         let progress = Arc::new(Progress::new(plan.runs(), places));
         let mut replies = Replies::told_to(Arc::clone(&progress));
-        let block = Decided { height, view, commands: &commands };
+        let rules = self.members.rules().application;
+        let block = Decided { height, view, rules, commands: &commands };
         let application = &mut self.application;
         if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
             return Err(self.halt_panicked(height, progress.at_work(), message));
@@ -320,19 +331,6 @@ impl<S: StateMachine> Execution<S> {
         let executed = (commands.len() + left_out.len()) as u64;
         let replies = if left_out.is_empty() { replies } else { replies.with(&left_out) };
         Ok((replies, executed))
-    }
-
-    /// From now on, commands with these [digests](command_digest) are not given to the application.
-    /// Their reply is empty. All replicas must do the same.
-    pub fn skip(&mut self, commands: BTreeSet<Digest>) {
-        self.skipped = commands;
-    }
-
-    /// The same state with the commands to [skip](Self::skip) of `other`.
-    #[must_use]
-    pub fn skipping_as(mut self, other: &Self) -> Self {
-        self.skipped.clone_from(&other.skipped);
-        self
     }
 
     fn halt_panicked(

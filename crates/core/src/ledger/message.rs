@@ -6,6 +6,7 @@ use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+pub use super::program::Program;
 use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
@@ -75,6 +76,11 @@ pub enum Request {
         id: u64,
         /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
         change: Bytes,
+    },
+    /// Say what your program is, and which rules are in force.
+    Program {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
     },
     /// Send the newest snapshot's description, with the evidence that proves its root.
     Offer {
@@ -186,6 +192,13 @@ pub enum Response {
         /// Why, in words.
         reason: Bytes,
     },
+    /// What this replica's program is.
+    Program {
+        /// The request's id.
+        id: u64,
+        /// What it says.
+        program: Program,
+    },
     /// An encoded [`Offer`](crate::replica::message::Offer); empty: there is no snapshot that a
     /// quorum stands for.
     Offer {
@@ -265,6 +278,10 @@ impl Encode for Request {
                 height.encode(out);
                 chunk.encode(out);
             }
+            Self::Program { id } => {
+                out.push(11);
+                id.encode(out);
+            }
         }
     }
 }
@@ -322,6 +339,7 @@ impl Decode for Request {
                 height: Height::decode(reader)?,
                 chunk: reader.u32()?,
             }),
+            11 => Ok(Self::Program { id: reader.u64()? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -392,6 +410,11 @@ impl Encode for Response {
             }
             Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
             Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
+            Self::Program { id, program } => {
+                out.push(15);
+                id.encode(out);
+                program.encode(out);
+            }
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
                 id.encode(out);
@@ -476,6 +499,7 @@ impl Decode for Response {
                 },
                 bytes: reader.byte_string("chunk", MAX_CHUNK_BYTES)?,
             }),
+            15 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

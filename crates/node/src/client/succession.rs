@@ -244,7 +244,8 @@ async fn answered(
             let response = Response::from_bytes(message).map_err(AskError::Garbage)?;
             if let Response::Handovers { id: 1, .. }
             | Response::Ready { id: 1, .. }
-            | Response::NotReady { id: 1, .. } = response
+            | Response::NotReady { id: 1, .. }
+            | Response::Program { id: 1, .. } = response
             {
                 return Ok(response);
             }

@@ -8,7 +8,9 @@ mod public_keys;
 mod restored;
 
 use quorate_core::base::crypto::PublicKey;
-use quorate_core::base::membership::{self, CommitteeError, Governance, Opening, ReplicaKey};
+use quorate_core::base::membership::{
+    self, CommitteeError, Governance, Opening, ReplicaKey, Rules,
+};
 use quorate_core::base::wire::{Encode, put_bytes};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, ledger::sessions};
 use quorate_crypto::SchemeName;
@@ -85,6 +87,9 @@ pub struct Cluster {
     pub limits: ClusterLimits,
     /// Who may change the members; nobody where there are no administrators.
     pub governance: Governance,
+    /// The rules that its first epoch executes by: others than the first only where members may
+    /// change.
+    pub rules: Rules,
     /// The state of another chain that this one begins with, if it was restored from a backup.
     pub restored: Option<Restored>,
     /// The replicas; the one at index i has id i. Where members may change, these are the first.
@@ -202,6 +207,10 @@ impl Cluster {
             self.governance.encode(&mut bytes);
             self.members.iter().for_each(|member| member.contact().encode(&mut bytes));
         }
+        if self.rules != Rules::FIRST {
+            put_bytes(&mut bytes, b"rules");
+            self.rules.encode(&mut bytes);
+        }
         if let Some(restored) = &self.restored {
             restored.encode(&mut bytes);
         }
@@ -258,7 +267,8 @@ impl Cluster {
             let opening = Opening { after: chain, height: Height(0) };
             let members = self.members.iter().map(|member| Some(member.in_committee(1))).collect();
             let governance = self.governance.clone();
-            return Committee::with_members(chain, self.epoch, opening, members, governance);
+            let first = Committee::with_members(chain, self.epoch, opening, members, governance)?;
+            return Ok(first.under(self.rules));
         }
         let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
         Committee::new(chain, self.epoch, keys)
@@ -346,6 +356,10 @@ impl Cluster {
             let administrators = Value::Keys(administrators);
             settings.set("governance.administrators", administrators, Place::Default);
             settings.set("governance.approvals", Value::Integer(approvals.into()), Place::Default);
+        }
+        if self.rules != Rules::FIRST {
+            let rules = Value::Text(self.rules.to_string());
+            settings.set("governance.rules", rules, Place::Default);
         }
         if let Some(restored) = &self.restored {
             restored.set(&mut settings);
@@ -465,6 +479,9 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
                 .integer("governance.approvals")
                 .map_or(Some(0), |approvals| u16::try_from(approvals).ok())?,
         },
+        rules: settings
+            .text("governance.rules")
+            .map_or(Some(Rules::FIRST), |it| it.parse().ok())?,
         restored: Restored::of(settings),
         members,
     })

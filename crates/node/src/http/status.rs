@@ -46,6 +46,7 @@ pub(super) fn of(facts: &Facts) -> Value {
     let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
     let (not_ready, wire) = (facts.not_ready(), facts.peers.versions());
     let committee = facts.epochs.committee();
+    let rules = committee.rules();
     let last = facts.history.last(1).pop();
     json!({
         "replica": facts.replica,
@@ -55,12 +56,13 @@ pub(super) fn of(facts: &Facts) -> Value {
         "application": facts.application,
         "replicas": committee.replicas().count(),
         "epoch": committee.epoch().0,
+        "rules": { "core": rules.core, "application": rules.application },
         "standing": facts.standing().name(),
         "members": members(facts, &committee, &connected),
         "version": VERSION,
+        "wire_versions": { "oldest": wire.oldest(), "newest": wire.newest() },
         "process": std::process::id(),
         "ready": not_ready.is_none(),
-        "wire_versions": { "oldest": wire.oldest(), "newest": wire.newest() },
         "not_ready": not_ready,
         "view": metrics.view.get(),
         "leader": metrics.leader.get(),

@@ -197,7 +197,8 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
             FromClient::Query(_)
             | FromClient::Prove(_)
             | FromClient::Newest { .. }
-            | FromClient::Ready(_) => unreachable!("nobody asked"),
+            | FromClient::Ready(_)
+            | FromClient::Program { .. } => unreachable!("nobody asked"),
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);
