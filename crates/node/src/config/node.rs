@@ -433,24 +433,6 @@ pub(super) static SCHEMA: Schema = Schema {
                       by commas. docs/adversaries.md says what each does.",
         },
         Field {
-            key: "laboratory.accelerator.sign",
-            kind: ACCELERATED,
-            preset: Preset::Is("0s"),
-            comment: "How long an emulated accelerator takes for a signature. \"0s\": the processor signs.",
-        },
-        Field {
-            key: "laboratory.accelerator.verify",
-            kind: ACCELERATED,
-            preset: Preset::Is("0s"),
-            comment: "How long it takes to verify one. \"0s\": the processor verifies.",
-        },
-        Field {
-            key: "laboratory.accelerator.latency",
-            kind: ACCELERATED,
-            preset: Preset::Is("0s"),
-            comment: "How long the way to it and back takes, for each request.",
-        },
-        Field {
             key: "laboratory.oldest_version",
             kind: VERSION,
             preset: Preset::Is("0"),
@@ -468,6 +450,24 @@ pub(super) static SCHEMA: Schema = Schema {
             kind: VERSION,
             preset: Preset::Is("0"),
             comment: "The newest rules that this replica says its application supports. 0: what it supports.",
+        },
+        Field {
+            key: "laboratory.accelerator.sign",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long an emulated accelerator takes for a signature. \"0s\": the processor signs.",
+        },
+        Field {
+            key: "laboratory.accelerator.verify",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long it takes to verify one. \"0s\": the processor verifies.",
+        },
+        Field {
+            key: "laboratory.accelerator.latency",
+            kind: ACCELERATED,
+            preset: Preset::Is("0s"),
+            comment: "How long the way to it and back takes, for each request.",
         },
         Field {
             key: "service",
