@@ -72,6 +72,7 @@ impl<S: quorate_app::kv::Storage> Bench<S> {
             height: Height(self.height),
             view: View(self.height),
             commands: &commands,
+            rules: 1,
             callers: &[],
         };
         for (store, finishing) in self.stores.iter_mut().zip(&mut self.finishing) {

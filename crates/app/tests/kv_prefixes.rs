@@ -24,7 +24,8 @@ fn replies(store: &mut KeyValue, commands: &[(Vec<u8>, Option<&Grant>)]) -> Repl
     let callers: Vec<_> =
         commands.iter().map(|(_, grant)| Caller { key: &key, grant: *grant }).collect();
     let mut replies = Replies::default();
-    let block = Decided { height: Height(1), view: View(1), commands: &texts, callers: &callers };
+    let block =
+        Decided { height: Height(1), view: View(1), rules: 1, commands: &texts, callers: &callers };
     store.apply(&block, &mut replies);
     replies
 }

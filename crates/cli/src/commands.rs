@@ -42,6 +42,7 @@ pub mod testnet_up;
 pub mod top;
 #[cfg(feature = "laboratory")]
 pub mod twins;
+pub mod upgrade;
 pub mod version;
 pub mod wallet;
 #[cfg(not(feature = "laboratory"))]

@@ -12,6 +12,7 @@ pub mod mempool;
 pub mod message;
 pub mod outcome;
 pub mod packed;
+pub mod program;
 pub mod progress;
 pub mod sessions;
 pub mod state_machine;

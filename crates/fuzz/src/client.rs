@@ -284,8 +284,13 @@ fn answers() -> &'static [Proof] {
             })
             .collect();
         let commands: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
-        let decided =
-            Decided { height: Height(1), view: View(1), commands: &commands, callers: &[] };
+        let decided = Decided {
+            height: Height(1),
+            view: View(1),
+            commands: &commands,
+            rules: 1,
+            callers: &[],
+        };
         store.apply(&decided, &mut Replies::default());
         let state = StateSummary {
             height: Height(7),

@@ -19,8 +19,13 @@ pub struct Limited {
 /// Executes a block of commands: each has a reply that can be read and is within its limit.
 pub fn apply(to: &mut Limited, commands: &[&[u8]]) -> Vec<Bytes> {
     to.blocks += 1;
-    let block =
-        Decided { height: Height(to.blocks), view: View(to.blocks), commands, callers: &[] };
+    let block = Decided {
+        height: Height(to.blocks),
+        view: View(to.blocks),
+        commands,
+        rules: 1,
+        callers: &[],
+    };
     let mut replies = Replies::default();
     to.store.apply(&block, &mut replies);
     assert_eq!(replies.len(), commands.len());

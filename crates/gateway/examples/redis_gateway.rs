@@ -17,7 +17,13 @@ struct Alone(Mutex<KeyValue>);
 impl Cluster for Alone {
     fn submit(&self, commands: Vec<Bytes>) -> Submission {
         let commands: Vec<&[u8]> = commands.iter().map(|command| &command[..]).collect();
-        let block = Decided { height: Height(1), view: View(1), commands: &commands, callers: &[] };
+        let block = Decided {
+            height: Height(1),
+            view: View(1),
+            commands: &commands,
+            rules: 1,
+            callers: &[],
+        };
         let mut replies = Replies::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).apply(&block, &mut replies);
         let replies = replies.iter().map(Bytes::copy_from_slice).collect();

@@ -182,6 +182,8 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         keyring,
         signer,
         transport_key: keys.transport,
+        versions: node.laboratory.versions,
+        newest_rules: node.laboratory.newest_rules,
         members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),
         first_state: cluster.restored.as_ref().map(|restored| restored.root),
         clients: Arc::clone(&cluster.clients),

@@ -58,7 +58,9 @@ use quorate_core::protocols::protocol::{Capability, Types};
 use quorate_core::replica;
 use quorate_core::{Committee, Digest, ReplicaId, ledger::sessions};
 use quorate_crypto::SecretKey;
-use quorate_transport::{Counters, Limits, Member, MeshError, PeerSocket, Peers, TlsError};
+use quorate_transport::{
+    Counters, Limits, Member, MeshError, PeerSocket, Peers, TlsError, Versions,
+};
 use tokio::net::TcpListener;
 
 use crate::adversary::Schedule;
@@ -103,6 +105,10 @@ pub struct Setup {
     pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,
+    /// The versions of the wire protocol that it speaks.
+    pub versions: Versions,
+    /// The newest rules of the application's that it says it supports; `None`: the application's.
+    pub newest_rules: Option<u16>,
     /// Transport keys and addresses of all, by id, where members are fixed. Else the committee of
     /// each epoch names them.
     pub members: Vec<Option<Member>>,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
-use quorate_core::base::membership::{Governance, MAX_REPLICAS};
+use quorate_core::base::membership::{Governance, MAX_REPLICAS, Rules};
 use quorate_core::ledger::sessions;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file::{self, KeyFileError};
@@ -78,6 +78,8 @@ pub struct Options {
 pub struct FromBackup {
     /// Where its first state comes from.
     pub restored: Restored,
+    /// The rules that the state was executed by.
+    pub rules: Rules,
     /// What a block may hold.
     pub batch: BatchLimits,
     /// What client sessions may use up.
@@ -196,6 +198,7 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         (0..options.administrators).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
     let mut cluster = cluster_of(&secrets, &transport, &ports, options, folder)?;
     cluster.governance = governance_of(&administrators, options);
+    cluster.rules = options.restored.as_ref().map_or(Rules::FIRST, |from| from.rules);
     if let Some(finding) = cluster.check() {
         return Err(TestnetError::Refused(finding));
     }
@@ -413,7 +416,16 @@ fn cluster_of(
         refused("the service's settings are no TOML", folder, "mend the program's `agrees_on`")
     })?;
     if let Some(from) = options.restored.clone() {
-        let FromBackup { restored, batch, sessions, limits } = from;
+        let FromBackup { restored, rules, batch, sessions, limits } = from;
+        if rules != Rules::FIRST && options.administrators == 0 {
+            return Err(refused(
+                format!(
+                    "the backup is of a state under rules {rules}, and fixed members have rules 1.1"
+                ),
+                folder,
+                "name how many administrators there are to be (--administrators)",
+            ));
+        }
         (cluster.batch, cluster.sessions, cluster.limits) = (batch, sessions, limits);
         cluster.restored = Some(restored);
     }

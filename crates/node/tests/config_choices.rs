@@ -369,6 +369,8 @@ fn laboratory_switches_do_nothing_by_accident() {
         ("laboratory.certificate_cache", "false", "false", "true"),
         ("laboratory.verify_votes", "one-by-one", "\"one-by-one\"", "at-quorum"),
         ("laboratory.adversary", "slow-leader", "\"slow-leader\"", "none"),
+        ("laboratory.newest_version", "4", "4", "0"),
+        ("laboratory.newest_rules", "2", "2", "0"),
         ("laboratory.accelerator.sign", "1ms", "\"1ms\"", "0s"),
         ("laboratory.accelerator.verify", "1ms", "\"1ms\"", "0s"),
         ("laboratory.accelerator.latency", "1ms", "\"1ms\"", "0s"),

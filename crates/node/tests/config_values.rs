@@ -17,7 +17,7 @@ use quorate_node::config::{
     public_half,
 };
 use quorate_node::testnet::{self, keys::generate};
-use quorate_transport::TransportName;
+use quorate_transport::{TransportName, Versions};
 
 fn member(id: u16) -> Member {
     let key = ConsensusKey::from_bytes(SchemeName::Ed25519, &[id as u8 + 1; 32]).unwrap();
@@ -205,6 +205,8 @@ fn the_laboratory_is_closed_by_default() {
         verify_votes: VoteVerification::AtQuorum,
         accelerator: Costs::default(),
         adversary: None,
+        versions: Versions::PROGRAM,
+        newest_rules: None,
     };
     assert_eq!(node_of(&[]).laboratory, expected);
 }
@@ -218,6 +220,9 @@ fn an_open_laboratory_takes_every_switch() {
         ("laboratory.certificate_cache", "false"),
         ("laboratory.verify_votes", "one-by-one"),
         ("laboratory.adversary", "silent-leader@10s..25s"),
+        ("laboratory.oldest_version", "3"),
+        ("laboratory.newest_version", "4"),
+        ("laboratory.newest_rules", "2"),
         ("laboratory.accelerator.sign", "300us"),
         ("laboratory.accelerator.verify", "9us"),
         ("laboratory.accelerator.latency", "20us"),
@@ -234,6 +239,8 @@ fn an_open_laboratory_takes_every_switch() {
             latency: Duration::from_micros(20),
         },
         adversary: Some("silent-leader@10s..25s".parse().unwrap()),
+        versions: Versions::new(3, 4).unwrap(),
+        newest_rules: Some(2),
     };
     assert_eq!(node.laboratory, expected);
 }

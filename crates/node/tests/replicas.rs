@@ -37,8 +37,8 @@ use quorate_node::family::Family;
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_transport::{
-    Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, dial,
-    inbound,
+    Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, ReceiveHalf, SendHalf, Versions,
+    dial, inbound,
 };
 use tempfile::TempDir;
 use whole::whole_messages;
@@ -275,6 +275,7 @@ impl Liar {
             chain: cluster.chain_digest(),
             identity: Identity::new(&keys.transport).unwrap(),
             members: members.map(Some).collect(),
+            versions: Versions::PROGRAM,
             limits: Limits::peers(),
             seed: 3,
         };

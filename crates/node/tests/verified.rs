@@ -19,7 +19,9 @@ use quorate_node::client::ReplicaAddress;
 use quorate_node::client::verified::{AskError, ReadError, VerifiedReader};
 use quorate_node::config::Cluster;
 use quorate_node::testnet::{self, Options};
-use quorate_transport::{ClientListener, ConnectionId, Event, Gate, Identity, Limits, inbound};
+use quorate_transport::{
+    ClientListener, ConnectionId, Event, Gate, Identity, Limits, Versions, inbound,
+};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -70,6 +72,7 @@ async fn replica(cluster: &Cluster, id: usize, say: Say) -> ReplicaAddress {
         me: ReplicaId(id as u16),
         chain: cluster.chain_digest(),
         identity: Identity::new(&transport_key(id)).unwrap(),
+        versions: Versions::PROGRAM,
         limits: Limits::clients(),
     };
     let (sender, mut events) = inbound(64, 1 << 20);

@@ -41,7 +41,7 @@ use quorate_crypto::{Ed25519, SecretKey};
 use quorate_store::lazy_trie::Durability;
 use quorate_transport::{
     ClientListener, ConnectionId, Counters, Gate, Identity, Limits, Member, Mesh, MeshError,
-    PeerSocket, Peers, TlsError, TransportName, Wake, inbound,
+    PeerSocket, Peers, TlsError, TransportName, Versions, Wake, inbound,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -209,6 +209,7 @@ fn mesh(me: ReplicaId, identity: Identity, network: &Network) -> Mesh {
         chain: network.chain(),
         identity,
         members: network.nodes.iter().map(member).map(Some).collect(),
+        versions: Versions::PROGRAM,
         limits: Limits::peers(),
         seed: u64::from(me.0),
     }
@@ -246,7 +247,8 @@ pub async fn launch(options: &Options) -> Result<Running, StartError> {
     let peers =
         Peers::start(mesh, peer_socket, peer_inbound, Arc::clone(&nobody), Arc::clone(&counters))?;
     let (client_inbound, client_events) = inbound(CLIENT_FRAMES, CLIENT_BYTES);
-    let gate = Gate { me, chain, identity, limits: Limits::clients() };
+    let (versions, limits) = (Versions::PROGRAM, Limits::clients());
+    let gate = Gate { me, chain, identity, versions, limits };
     let listener =
         ClientListener::start(gate, client_socket, client_inbound, nobody, Arc::clone(&counters))?;
     let stopping = Arc::new(AtomicBool::new(false));

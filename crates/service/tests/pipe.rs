@@ -35,6 +35,7 @@ fn apply(service: &mut Piped, commands: &[&str]) -> Vec<String> {
         height: Default::default(),
         view: Default::default(),
         commands: &commands,
+        rules: 1,
         callers: &[],
     };
     service.apply(&block, &mut replies);

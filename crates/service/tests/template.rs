@@ -9,8 +9,13 @@ use quorate_service::{Bytes, Decided, Replies, StateMachine};
 
 fn apply(counters: &mut Counters, commands: &[&[u8]]) -> Vec<String> {
     let mut replies = Replies::default();
-    let block =
-        Decided { height: Default::default(), view: Default::default(), commands, callers: &[] };
+    let block = Decided {
+        height: Default::default(),
+        view: Default::default(),
+        commands,
+        rules: 1,
+        callers: &[],
+    };
     counters.apply(&block, &mut replies);
     replies.iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect()
 }

@@ -1,7 +1,7 @@
 //! The administrator of a governed cluster, who has its members changed.
 
 use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
-use quorate_core::base::membership::Member;
+use quorate_core::base::membership::{Member, Rules};
 use quorate_core::ledger::change::{Change, SignedChange};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::outcome::Outcome;
@@ -50,11 +50,23 @@ impl Administrator {
         weights: &[Option<u16>],
         ready: impl Fn(usize) -> bool,
     ) -> SignedChange {
+        self.change_under(Rules::FIRST, ends, weights, ready)
+    }
+
+    /// The same to an epoch that executes by these rules.
+    #[must_use]
+    pub fn change_under(
+        &self,
+        rules: Rules,
+        ends: Epoch,
+        weights: &[Option<u16>],
+        ready: impl Fn(usize) -> bool,
+    ) -> SignedChange {
         let key = |id| Key::of_replica_in(id, ends.plus(1), self.second_keys_from);
         let members: Vec<Option<Member>> = (0..weights.len())
             .map(|id| weights[id].map(|weight| keys::member_with(&key(id), weight)))
             .collect();
-        let change = Change { ends, members, governance: keys::governance() };
+        let change = Change { ends, members, governance: keys::governance(), rules };
         let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
         let voters = (0..weights.len()).filter(|id| weights[*id].is_some_and(|weight| weight > 0));
         let ready = voters

@@ -28,11 +28,20 @@ pub struct Register {
     pub breaks_at: Option<usize>,
     /// The service under test, if there is one.
     pub(crate) service: Option<Box<dyn Hosted>>,
+    /// The newest rules that its program supports; 0: no others than the first.
+    pub(crate) newest_rules: u16,
+    /// The rules that the last block was executed by.
+    pub rules: u16,
     /// How many commands there were, and their hash, when the state was marked.
     pub(crate) marked: Option<(usize, Digest)>,
 }
 
 impl Register {
+    /// That of a program that supports rules up to `newest_rules`.
+    pub(crate) fn of(service: Option<Box<dyn Hosted>>, newest_rules: u16) -> Self {
+        Self { service, newest_rules, ..Self::default() }
+    }
+
     fn append(&mut self, command: &[u8]) {
         let mut bytes = self.head.0.to_vec();
         bytes.extend_from_slice(command);
@@ -72,7 +81,12 @@ fn body(command: &[u8]) -> &[u8] {
 }
 
 impl StateMachine for Register {
+    fn newest_rules(&self) -> u16 {
+        self.newest_rules.max(1)
+    }
+
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
+        self.rules = block.rules;
         let served = self.serve(block);
         let mut served = served.iter().flat_map(Replies::iter);
         for command in block.commands {
@@ -125,7 +139,8 @@ impl StateMachine for Register {
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
         let service = self.service.take();
-        *self = Self { breaks_at: self.breaks_at, service, ..Self::default() };
+        let (breaks_at, newest_rules) = (self.breaks_at, self.newest_rules);
+        *self = Self { breaks_at, newest_rules, service, ..Self::default() };
         let mut of_service = Vec::new();
         for chunk in chunks {
             if let Some(inner) = chunk.strip_prefix(OF_SERVICE) {

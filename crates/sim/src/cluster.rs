@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
-use quorate_core::ledger::execution::{Execution, SnapshotHandle};
+use quorate_core::ledger::execution::{Execution, SnapshotError, SnapshotHandle};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
@@ -66,6 +66,8 @@ pub struct Slot<F: Family = HotStuffs> {
     pub lost_data: bool,
     /// Its application computes another state from this command on.
     pub breaks_at: Option<usize>,
+    /// The newest rules that its program supports from its next start on.
+    pub newest_rules: u16,
     /// The snapshot on its way to the disk.
     pub(crate) writing: Option<(Box<SnapshotMeta<F::Types>>, SnapshotHandle)>,
     /// Messages sent, for tests of silence and storms.
@@ -162,6 +164,7 @@ impl<F: Family> Cluster<F> {
             halted: None,
             lost_data: false,
             breaks_at: None,
+            newest_rules: 1,
             writing: None,
             sent: 0,
             corrupt: None,
@@ -218,25 +221,20 @@ impl<F: Family> Cluster<F> {
         let id = self.slots[slot].id;
         let protocol = F::protocol(self, slot);
         let committee = self.config.committee();
-        let service = self.config.service.clone();
-        let fresh = Box::new(move || Register {
-            service: service.as_ref().map(Hosting::fresh),
-            ..Register::default()
-        });
-        Replica::new(self.settings(id), committee, protocol, execution, fresh)
+        Replica::new(self.settings(id), committee, protocol, execution, Box::new(self.fresh(slot)))
+    }
+
+    /// What makes the applications of a slot's program.
+    fn fresh(&self, slot: usize) -> impl Fn() -> Register + Send + use<F> {
+        let (service, newest) = (self.config.service.clone(), self.slots[slot].newest_rules);
+        move || Register::of(service.as_ref().map(Hosting::fresh), newest)
     }
 
     /// Opens a slot's disk.
     fn open_disk(&mut self, slot: usize, rejoin: bool) -> Result<Found<F::Types>, OpenError> {
-        let site = self.config.site::<F>(self.slots[slot].id);
-        let place = &mut self.slots[slot];
-        let breaks_at = place.breaks_at;
-        let service = self.config.service.as_ref();
-        place.disk.open(&site, rejoin, &|| Register {
-            breaks_at,
-            service: service.map(Hosting::fresh),
-            ..Register::default()
-        })
+        let (site, fresh) = (self.config.site::<F>(self.slots[slot].id), self.fresh(slot));
+        let breaks_at = self.slots[slot].breaks_at;
+        self.slots[slot].disk.open(&site, rejoin, &|| Register { breaks_at, ..fresh() })
     }
 
     /// Starts a replica with what its disk holds. Where that can be read and is not what production
@@ -274,6 +272,9 @@ impl<F: Family> Cluster<F> {
         if self.slots[slot].disk.is_off() || error.io().is_some() {
             let cause = error.io().map(std::io::Error::kind);
             return self.storage_failed(slot, cause, &error.to_string());
+        }
+        if let OpenError::State(SnapshotError::Rules(unknown)) = error {
+            return self.slots[slot].halted = Some(Halt::Execution((*unknown).into()));
         }
         let id = self.slots[slot].id;
         assert!(

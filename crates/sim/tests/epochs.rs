@@ -211,7 +211,7 @@ fn what_may_not_be_changed_is_refused_with_the_reason_and_nothing_halts() {
 #[test]
 fn a_change_that_nobody_approved_holds_up_no_commands() {
     let mut cluster = Cluster::<HotStuffs>::of(config(1), Trace::default());
-    let mut administrator = administrator_of(&mut cluster);
+    let administrator = administrator_of(&mut cluster);
     let current = cluster.core(0).execution().members().committee().cloned().expect("governed");
     let approved = administrator.change(Epoch(0), &members(0..4, 4..8), |_| true);
     let later = administrator.change(Epoch(1), &members(0..4, 4..8), |_| true);

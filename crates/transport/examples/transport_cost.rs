@@ -10,8 +10,8 @@ use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::SecretKey;
 use quorate_transport::{
-    Arrivals, Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, TransportName, Wake,
-    inbound,
+    Arrivals, Counters, Identity, Limits, Member, Mesh, PeerSocket, Peers, TransportName, Versions,
+    Wake, inbound,
 };
 
 /// Message lengths, up to a quarter of the longest allowed.
@@ -50,6 +50,7 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
             chain: Digest([0; 32]),
             identity,
             members: members.iter().cloned().map(Some).collect(),
+            versions: Versions::PROGRAM,
             limits: Limits::peers(),
             seed: 1,
         };

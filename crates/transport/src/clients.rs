@@ -15,7 +15,7 @@ use super::accept::{HalfOpen, accept_all, closed};
 use super::budget::{Budget, Meter, Way};
 use super::carrier::Carrier;
 use super::counters::{Counters, count};
-use super::hello::{Hello, Refusal, Role};
+use super::hello::{Hello, Refusal, Role, Versions};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
@@ -48,6 +48,8 @@ pub struct Gate {
     pub chain: Digest,
     /// The transport key, which clients must have pinned.
     pub identity: Identity,
+    /// The versions of the protocol that it speaks; [`Versions::PROGRAM`], but in a laboratory.
+    pub versions: Versions,
     /// The limits of each connection.
     pub limits: Limits,
 }
@@ -91,7 +93,11 @@ impl ClientListener {
         let carrier = Tcp::new(listener, &gate.identity, None)?;
         let limits = gate.limits;
         let shared = Arc::new(Shared {
-            hello: Hello { chain: gate.chain, role: Role::Server(gate.me) },
+            hello: Hello {
+                versions: gate.versions,
+                chain: gate.chain,
+                role: Role::Server(gate.me),
+            },
             limits,
             counters: counters.clone(),
             inbound,

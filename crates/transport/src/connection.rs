@@ -15,7 +15,7 @@ use super::carrier::Carrier as _;
 use super::counters::Counters;
 use super::dial::DialError;
 use super::handshake::HandshakeError;
-use super::hello::{Hello, Refusal, Role};
+use super::hello::{Hello, Refusal, Role, Versions};
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
 use super::tcp::{self, Tcp};
@@ -61,7 +61,7 @@ async fn reach(
     limits: Limits,
 ) -> Result<Connection, DialError> {
     let way = Arc::new(client_config(None, key)?);
-    let hello = Hello { chain, role: Role::Client };
+    let hello = Hello { versions: Versions::PROGRAM, chain, role: Role::Client };
     let established = Tcp::dial(&way, address, hello, limits).await.map_err(|error| {
         let address = address.to_owned();
         match error {
@@ -72,7 +72,7 @@ async fn reach(
                 DialError::Io { address, source }
             }
             HandshakeError::Key => DialError::Key { address },
-            HandshakeError::Refused(refusal) => DialError::Refused { address, refusal },
+            HandshakeError::Refused(refusal, _) => DialError::Refused { address, refusal },
             HandshakeError::TimedOut => DialError::TimedOut { address },
         }
     })?;
@@ -89,6 +89,12 @@ impl Connection {
     #[must_use]
     pub fn replica(&self) -> ReplicaId {
         self.replica
+    }
+
+    /// The version of the protocol that both sides agreed on.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.link.version()
     }
 
     /// Queues `message`. The next poll of the connection writes it; this call wakes no task. If

@@ -55,7 +55,7 @@ counters! {
     wrong_key,
     /// The other side belongs to another chain.
     wrong_chain,
-    /// The other side speaks another version of the protocol.
+    /// The other side speaks no version of the protocol that this one speaks.
     wrong_version,
     /// The other side is another participant than expected: a client instead of a replica, or
     /// another replica.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_core::Digest;
 
 use super::framing::{FrameReader, FrameWriter};
-use super::hello::{Hello, MAX_HELLO_BYTES};
+use super::hello::{Hello, MAX_HELLO_BYTES, Met, Role, Versions};
 
 pub use super::udp::fuzz::{channel, door, exchange};
 
@@ -81,13 +81,15 @@ fn drain(writer: &mut FrameWriter, count: usize, out: &mut Vec<u8>) {
     writer.advance(taken);
 }
 
-/// An accepted hello is short, is for this chain, and is the only encoding of its content.
+/// An accepted hello is for this chain, names a common version, and is the only encoding of its
+/// content, but for what a later program adds.
 pub fn hello(input: &[u8]) {
     let chain = Digest([7; 32]);
+    let client = Hello { versions: Versions::PROGRAM, chain, role: Role::Client };
     // Otherwise hardly any input passes the first fields.
     let mut bytes = input.to_vec();
     if let Some((b'!', rest)) = input.split_first() {
-        bytes = Hello { chain, role: super::hello::Role::Client }.encode().to_vec();
+        bytes = client.encode().to_vec();
         for (at, byte) in rest.iter().enumerate() {
             match bytes.get_mut(at) {
                 Some(place) => *place ^= byte,
@@ -95,8 +97,14 @@ pub fn hello(input: &[u8]) {
             }
         }
     }
-    if let Ok(role) = Hello::read(Bytes::from(bytes.clone()), &chain) {
-        assert_eq!(Hello { chain, role }.encode(), bytes);
-        assert!(bytes.len() <= MAX_HELLO_BYTES);
+    if let Ok(Met { role, version }) = client.meet(Bytes::from(bytes.clone())) {
+        assert_eq!(version, Versions::PROGRAM.newest());
+        let newest = u16::from_le_bytes([bytes[8], bytes[9]]);
+        let oldest = u16::from_le_bytes([bytes[10], bytes[11]]);
+        let versions = Versions::new(oldest, newest).expect("a range");
+        let encoded = Hello { versions, chain, role }.encode();
+        assert!(bytes.starts_with(&encoded) && encoded.len() <= MAX_HELLO_BYTES);
+        // Only a later program may say more.
+        assert!(bytes.len() == encoded.len() || newest > version);
     }
 }

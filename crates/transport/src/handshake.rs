@@ -6,6 +6,7 @@ use std::time::Duration;
 #[cfg(test)]
 use bytes::Bytes;
 use quorate_core::base::crypto::PublicKey;
+#[cfg(test)]
 use quorate_core::{Digest, ReplicaId};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 
@@ -13,7 +14,7 @@ use super::Limits;
 use super::carrier::Stream;
 use super::counters::{Counters, count};
 use super::framing::{FrameReader, FrameWriter};
-use super::hello::{Hello, MAX_HELLO_BYTES, Refusal, Role};
+use super::hello::{Hello, MAX_HELLO_BYTES, Met, Refusal, Role};
 use super::tls::{self, TlsError};
 
 /// The time that a refused participant has to receive our hello, so that it can name the reason.
@@ -25,6 +26,8 @@ pub(super) struct Established<S> {
     /// Holds the bytes that arrived behind the hello.
     pub(super) reader: FrameReader,
     pub(super) role: Role,
+    /// The version of the protocol that both sides speak.
+    pub(super) version: u16,
     /// The key that the other side showed.
     pub(super) key: Option<PublicKey>,
 }
@@ -36,7 +39,8 @@ pub(super) enum HandshakeError {
     Unreachable(io::Error),
     Io(io::Error),
     Key,
-    Refused(Refusal),
+    /// The other side's hello does not fit; its key, if it showed one.
+    Refused(Refusal, Option<PublicKey>),
     TimedOut,
 }
 
@@ -46,7 +50,7 @@ impl HandshakeError {
             Self::Unreachable(_) => count(&counters.dial_failed),
             Self::Io(_) => count(&counters.bad_handshake),
             Self::Key => count(&counters.wrong_key),
-            Self::Refused(refusal) => refusal.count(counters),
+            Self::Refused(refusal, _) => refusal.count(counters),
             Self::TimedOut => count(&counters.handshake_timeout),
         }
     }
@@ -85,35 +89,34 @@ pub(super) async fn greet<S: Stream>(
     stream.write_all(writer.parts().0).await?;
     stream.flush().await?;
     let mut reader = FrameReader::new(MAX_HELLO_BYTES);
-    match read_role(&mut stream, &mut reader, &hello.chain).await {
-        Ok(role) => {
+    match meet(&mut stream, &mut reader, &hello).await {
+        Ok(Ok(Met { role, version })) => {
             reader.set_max_bytes(limits.frame_bytes);
-            Ok(Established { stream, reader, role, key })
+            Ok(Established { stream, reader, role, version, key })
         }
-        Err(error) => {
-            if matches!(error, HandshakeError::Refused(_)) {
-                // The other side may hang up without reading it.
-                let _ = tokio::time::timeout(PARTING, stream.shutdown()).await;
-            }
-            Err(error)
+        Ok(Err(refusal)) => {
+            // The other side may hang up without reading it.
+            let _ = tokio::time::timeout(PARTING, stream.shutdown()).await;
+            Err(HandshakeError::Refused(refusal, key))
         }
+        Err(error) => Err(error.into()),
     }
 }
 
-async fn read_role<S: Stream>(
+async fn meet<S: Stream>(
     stream: &mut S,
     reader: &mut FrameReader,
-    chain: &Digest,
-) -> Result<Role, HandshakeError> {
+    hello: &Hello,
+) -> io::Result<Result<Met, Refusal>> {
     loop {
         match reader.next() {
-            Ok(Some(frame)) => return Hello::read(frame, chain).map_err(HandshakeError::Refused),
+            Ok(Some(frame)) => return Ok(hello.meet(frame)),
             Ok(None) => {}
-            Err(_) => return Err(HandshakeError::Refused(Refusal::Garbage)),
+            Err(_) => return Ok(Err(Refusal::Garbage)),
         }
         let chunk = stream.fill_buf().await?;
         if chunk.is_empty() {
-            return Err(HandshakeError::Io(io::ErrorKind::UnexpectedEof.into()));
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let count = chunk.len();
         reader.extend(chunk);
@@ -121,9 +124,14 @@ async fn read_role<S: Stream>(
     }
 }
 
+#[cfg(test)]
 impl Hello {
+    pub(super) fn of(chain: Digest, role: Role) -> Self {
+        Self { versions: super::Versions::PROGRAM, chain, role }
+    }
+
     pub(super) fn peer(chain: Digest, me: ReplicaId) -> Self {
-        Self { chain, role: Role::Peer(me) }
+        Self::of(chain, Role::Peer(me))
     }
 }
 

@@ -6,8 +6,9 @@
 //!   TLS shows the key itself (RFC 7250); over UDP a signed proof shows it. The other side compares
 //!   it with the key in the cluster file. Replicas authenticate each other. A client authenticates
 //!   the replica, and signs its own requests.
-//! * **Hello.** The first frame in each direction names version, chain and role. A participant that
-//!   does not match is refused, and [`Counters`] counts the reason.
+//! * **Hello.** The first frame in each direction names the versions that its sender speaks, chain
+//!   and role. Both sides speak the highest common version. A participant that does not match is
+//!   refused, and [`Counters`] counts the reason.
 //! * **One connection for each pair.** The replica with the lower id dials, with pauses of 50 ms to
 //!   2 s between attempts; the other one accepts. A newer connection of a peer replaces the older
 //!   one.
@@ -66,7 +67,7 @@ pub use connection::{Connection, connect, connect_to_anybody};
 pub use counters::Counters;
 pub use dial::{DialError, ReceiveHalf, SendHalf, dial};
 pub use door::Door;
-pub use hello::{PROTOCOL_VERSION, Refusal};
+pub use hello::{NoVersions, Refusal, Versions};
 pub use inbound::{Arrivals, Inbound, Room, inbound};
 pub use name::TransportName;
 pub use outbox::SendError;

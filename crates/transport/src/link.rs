@@ -67,6 +67,7 @@ pub(super) struct Link<S> {
     outbox: Arc<Outbox>,
     /// The number of this connection in its outbox.
     number: u64,
+    version: u16,
     counters: Arc<Counters>,
     idle: Duration,
     /// Whether to end the connection if the other side takes nothing for `idle`. Among replicas a
@@ -100,17 +101,18 @@ impl<S: Stream> Link<S> {
         limits: &Limits,
         counters: Arc<Counters>,
     ) -> Self {
-        let number = outbox.connect();
+        let number = outbox.connect(established.version);
         let mut tick = tokio::time::interval(limits.ping_every);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         count(&counters.opened);
-        let Established { stream, reader, .. } = established;
+        let Established { stream, reader, version, .. } = established;
         Self {
             stream,
             reader,
             writer: FrameWriter::default(),
             outbox,
             number,
+            version,
             counters,
             idle: limits.idle,
             lets_go: false,
@@ -125,6 +127,11 @@ impl<S: Stream> Link<S> {
             deaf: false,
             wrote: false,
         }
+    }
+
+    /// The version of the protocol that both sides agreed on. Frames are read and written by it.
+    pub(super) fn version(&self) -> u16 {
+        self.version
     }
 
     /// Ends the connection if the other side does not read.

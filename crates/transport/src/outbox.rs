@@ -46,6 +46,8 @@ struct State {
     /// Counts the connections of this outbox. Only the latest one may take messages out.
     connection: u64,
     connected: bool,
+    /// The version of the protocol that the latest connection speaks.
+    version: u16,
     /// Nothing more may be added. The connection ends once all is taken out.
     closing: bool,
     /// The connection must end at once.
@@ -187,11 +189,11 @@ impl Outbox {
     }
 
     /// A new connection takes over. Returns its number.
-    pub(super) fn connect(&self) -> u64 {
+    pub(super) fn connect(&self, version: u16) -> u64 {
         let mut number = 0;
         self.stop(|state| {
             state.connection += 1;
-            state.connected = true;
+            (state.connected, state.version) = (true, version);
             number = state.connection;
         });
         self.changes.fetch_add(1, Ordering::Release);
@@ -213,6 +215,12 @@ impl Outbox {
 
     pub(super) fn is_connected(&self) -> bool {
         self.lock().connected
+    }
+
+    /// The version of the protocol that the connection speaks, if there is one.
+    pub(super) fn version(&self) -> Option<u16> {
+        let state = self.lock();
+        state.connected.then_some(state.version)
     }
 
     /// Moves to `writer` what it can hold, for connection `number`.

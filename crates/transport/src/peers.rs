@@ -18,7 +18,7 @@ use super::accept::{Familiar, HalfOpen, accept_all, closed};
 use super::carrier::{Carrier, Stream};
 use super::counters::{Counters, add};
 use super::handshake::{Established, HandshakeError};
-use super::hello::{Hello, Refusal, Role};
+use super::hello::{Hello, Refusal, Role, Versions};
 use super::inbound::Inbound;
 use super::link::{FAREWELL, Link};
 use super::outbox::Outbox;
@@ -58,6 +58,8 @@ pub struct Mesh {
     pub identity: Identity,
     /// All replicas, by their ids; `None`: vacant. This one need not be among them.
     pub members: Vec<Option<Member>>,
+    /// The versions of the protocol that it speaks; [`Versions::PROGRAM`], but in a laboratory.
+    pub versions: Versions,
     /// The limits of each connection.
     pub limits: Limits,
     /// Seeds the jitter of the pauses between attempts, so that replicas do not dial in step.
@@ -80,6 +82,8 @@ struct Shared {
     allowed: Allowed,
     changes: Arc<AtomicU64>,
     counters: Arc<Counters>,
+    /// The warnings about those that dial this replica and are refused.
+    turned_away: Mutex<BTreeMap<ReplicaId, Unreached>>,
     inbound: Inbound<(ReplicaId, Bytes)>,
     wake: Wake,
 }
@@ -128,14 +132,14 @@ impl Peers {
         wake: Wake,
         counters: Arc<Counters>,
     ) -> Result<Self, MeshError> {
-        let Mesh { me, chain, identity, members, limits, seed } = mesh;
+        let Mesh { me, chain, identity, members, versions, limits, seed } = mesh;
         let changes = Arc::new(AtomicU64::new(0));
         let outbox = |_| Arc::new(Outbox::telling(limits.room(), Arc::clone(&changes)));
         let outboxes = members.iter().map(outbox).collect();
         let roster = Roster { members, outboxes };
         let allowed = Allowed::new(roster.keys_below(me));
         let lower = allowed.clone();
-        let hello = Hello::peer(chain, me);
+        let hello = Hello { versions, chain, role: Role::Peer(me) };
         let transport = socket.transport();
         let shared = Arc::new(Shared {
             me,
@@ -146,6 +150,7 @@ impl Peers {
             allowed,
             changes,
             counters,
+            turned_away: Mutex::default(),
             inbound,
             wake,
         });
@@ -201,6 +206,19 @@ impl Peers {
     pub fn is_connected(&self, replica: ReplicaId) -> bool {
         let roster = self.shared.roster.borrow();
         roster.outboxes.get(replica.index()).is_some_and(|outbox| outbox.is_connected())
+    }
+
+    /// The version of the protocol that is spoken with `replica`, if it is connected now.
+    #[must_use]
+    pub fn version(&self, replica: ReplicaId) -> Option<u16> {
+        let roster = self.shared.roster.borrow();
+        roster.outboxes.get(replica.index())?.version()
+    }
+
+    /// The versions that this replica speaks.
+    #[must_use]
+    pub fn versions(&self) -> Versions {
+        self.shared.hello.versions
     }
 
     /// The number of times that connections have opened or closed. While it stays the same, so does
@@ -395,7 +413,7 @@ impl Shared {
         let established = C::dial(way, &member.address, self.hello, self.limits).await?;
         match established.role {
             Role::Peer(id) if id == peer => Ok(established),
-            _ => Err(HandshakeError::Refused(Refusal::Role)),
+            _ => Err(HandshakeError::Refused(Refusal::Role, established.key)),
         }
     }
 
@@ -414,13 +432,42 @@ impl Shared {
         match established {
             Ok(established) => match established.role {
                 Role::Peer(peer) => match established.key.filter(|key| self.is(peer, *key)) {
-                    Some(key) => self.run(peer, key, established).await,
+                    Some(key) => {
+                        self.warn_of(peer, Unreached::reached);
+                        self.run(peer, key, established).await;
+                    }
                     None => Refusal::Role.count(&self.counters),
                 },
                 _ => Refusal::Role.count(&self.counters),
             },
-            Err(error) => error.count(&self.counters),
+            Err(error) => {
+                error.count(&self.counters);
+                self.turn_away(&error);
+            }
         }
+    }
+
+    /// Warns of a member that dialled and was refused for what its hello says.
+    fn turn_away(&self, error: &HandshakeError) {
+        let HandshakeError::Refused(_, Some(key)) = error else { return };
+        let dials = {
+            let roster = self.roster.borrow();
+            roster
+                .beside(|id| id < self.me)
+                .find(|(_, member)| member.key == *key)
+                .map(|(id, _)| id)
+        };
+        if let Some(peer) = dials {
+            self.warn_of(peer, |warnings| warnings.failed(error));
+        }
+    }
+
+    fn warn_of(&self, peer: ReplicaId, warn: impl FnOnce(&mut Unreached)) {
+        let roster = Arc::clone(&self.roster.borrow());
+        let Some(member) = roster.member(peer) else { return };
+        let new = || Unreached::new(peer, &member.address, self.transport);
+        let mut turned_away = self.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+        warn(turned_away.entry(peer).or_insert_with(new));
     }
 
     /// Whether `shown` is `peer`'s key, and `peer` is a replica that dials this one.

@@ -36,6 +36,7 @@ mod peers;
 mod quic;
 mod reached;
 mod udp;
+mod versions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::hello::{Hello, PROTOCOL_VERSION, Role};
+use super::hello::{Hello, Role};
 use super::*;
 use crate::TransportName;
 
@@ -156,6 +157,16 @@ impl Plan {
     }
 
     fn start_as(&self, number: u8, identity: Identity, chain: Digest) -> Node {
+        self.start_speaking(number, identity, chain, Versions::PROGRAM)
+    }
+
+    fn start_speaking(
+        &self,
+        number: u8,
+        identity: Identity,
+        chain: Digest,
+        versions: Versions,
+    ) -> Node {
         let place = usize::from(number);
         let socket = self.sockets[place].socket();
         let (sender, inbound) = inbound(self.inbound, self.inbound_bytes);
@@ -165,6 +176,7 @@ impl Plan {
             chain,
             identity,
             members: self.members.iter().cloned().map(Some).collect(),
+            versions,
             limits: self.limits,
             seed: 1,
         };
@@ -182,11 +194,16 @@ struct Door {
 }
 
 async fn door(limits: Limits) -> Door {
+    door_speaking(Versions::PROGRAM, limits).await
+}
+
+async fn door_speaking(versions: Versions, limits: Limits) -> Door {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, inbound) = inbound(1024, 64 << 20);
     let counters = Arc::new(Counters::default());
-    let gate = Gate { me: ReplicaId(3), chain: CHAIN, identity: identity(3), limits };
+    let (me, identity) = (ReplicaId(3), identity(3));
+    let gate = Gate { me, chain: CHAIN, identity, versions, limits };
     let listener =
         ClientListener::start(gate, listener, sender, silent(), counters.clone()).unwrap();
     Door { listener, inbound, counters, address }
@@ -247,7 +264,7 @@ async fn raw_peer(plan: &Plan, server: u8, me: u8) -> Box<dyn Bytewise> {
 }
 
 async fn raw_hello(stream: &mut (impl AsyncWrite + Unpin), role: Role) {
-    let hello = Hello { chain: CHAIN, role };
+    let hello = Hello::of(CHAIN, role);
     stream.write_all(&handshake::framed(hello.encode())).await.unwrap();
 }
 

@@ -6,6 +6,7 @@ use quorate_core::ReplicaId;
 use tokio::time::Instant;
 
 use super::handshake::HandshakeError;
+use super::hello::Refusal;
 use crate::TransportName;
 
 /// Replicas that start one after the other need no warning.
@@ -65,7 +66,13 @@ impl Unreached {
                     .to_owned(),
                 "compare both transport keys in both cluster.toml files".to_owned(),
             ),
-            HandshakeError::Refused(refusal) => {
+            HandshakeError::Refused(refusal @ Refusal::Versions { .. }, _) => (
+                format!("it {refusal}"),
+                "`quorate version` names the versions of a program, and docs/operations.md, \
+                 \"Upgrade\", the order"
+                    .to_owned(),
+            ),
+            HandshakeError::Refused(refusal, _) => {
                 (format!("it {refusal}"), "compare the cluster.toml of both".to_owned())
             }
             HandshakeError::TimedOut => (

@@ -144,6 +144,7 @@ pub fn run(bytes: &[u8]) {
             height: Height(height),
             view: View(height),
             commands: &commands,
+            rules: 1,
             callers: &[],
         };
         let (mut here, mut there) = (Replies::default(), Replies::default());

@@ -55,7 +55,8 @@ pub fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 /// Applies a block and gives the replies as they are.
 pub fn apply_raw(app: &mut dyn StateMachine, height: u64, commands: &[&[u8]]) -> Vec<Bytes> {
     let mut replies = Replies::default();
-    let block = Decided { height: Height(height), view: View(height), commands, callers: &[] };
+    let block =
+        Decided { height: Height(height), view: View(height), commands, rules: 1, callers: &[] };
     app.apply(&block, &mut replies);
     let list: Vec<Bytes> = replies.iter().map(Bytes::copy_from_slice).collect();
     assert_eq!(list.len(), commands.len(), "one reply for each command");

@@ -1,6 +1,6 @@
 //! `quorate member`
 
-mod carry_out;
+pub(super) mod carry_out;
 mod newcomer;
 mod shown;
 
@@ -270,7 +270,13 @@ impl Edits {
 }
 
 impl Signing {
-    fn keys(&self) -> Result<Vec<SecretKey>, Failure> {
+    /// The client's home.
+    pub(super) fn home(&self) -> &ClientHome {
+        &self.home
+    }
+
+    /// The keys of those who sign.
+    pub(super) fn keys(&self) -> Result<Vec<SecretKey>, Failure> {
         let read = |file: &PathBuf| {
             key_file::read(file).map_err(|error| {
                 let remedy = "name an administrator's key file, with mode 0600".to_owned();
@@ -292,7 +298,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Reads `cluster.toml`, and asks the cluster who its members are by now.
-    fn of(client: &ClientHome) -> Result<Self, Failure> {
+    pub fn of(client: &ClientHome) -> Result<Self, Failure> {
         let home = client.home();
         let cluster = cluster_of(&home)?;
         let mut known = Self::at(home, cluster)?;

@@ -25,4 +25,5 @@ mod stall;
 mod state;
 mod storage;
 mod transports;
+mod upgrade;
 mod watching;

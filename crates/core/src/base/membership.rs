@@ -11,6 +11,7 @@
 mod committee;
 mod counts;
 mod member;
+mod rules;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ pub use counts::{
     quorum, quorum_of_a_fifth, witness_of_a_fifth,
 };
 pub use member::{Governance, Member, ReplicaKey};
+pub use rules::{NoRules, Rules};
 
 /// The committees of a chain, each from an epoch on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,7 +47,8 @@ impl Session {
             | Response::Ready { .. }
             | Response::NotReady { .. }
             | Response::Offer { .. }
-            | Response::Chunk { .. } => {}
+            | Response::Chunk { .. }
+            | Response::Program { .. } => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Changes of the members: the command that ends an epoch.
 //!
-//! A change names the members of the next epoch and who may change them then. It is an ordered
+//! A change names the members of the next epoch, who may change them then, and the [`Rules`] that
+//! they execute by. It is an ordered
 //! command like any other, alone in its frame. The block in which it executes *seals* its epoch:
 //! nothing above that block enters the log in the old epoch, and the next epoch's first block
 //! stands on it. (Lamport, Malkhi, Zhou, *Reconfiguring a State Machine*, 2010, section 2: a
@@ -18,14 +19,25 @@
 //! - at least [`MIN_VOTERS`] members count;
 //! - a member joins as a learner (weight 0), and is promoted by a later change, once it has caught
 //!   up: a replica can hardly be ready that nobody may connect to;
+//! - rules never go down: what was executed by newer ones is in the state;
+//! - a change that raises them needs the word of *all* members that count then, not of a quorum. A
+//!   member says that it is ready only if its program supports the rules of the next epoch, and one
+//!   that does not support them stops where that epoch begins. With a quorum alone, up to f members
+//!   would stop at once, and no further one might fail. A member that does not come back is removed
+//!   first, by an earlier change or in the same one;
 //! - a key stays with its id. An id that changes its key stays where it is reached (a key is
 //!   rotated); to take over the id of a member that left is left to a later change.
+//!
+//! The number at the end of the magic is that of the encoding. Every command with the words before
+//! it is a change, of whatever number: a replica that cannot read it refuses it, and none gives it
+//! to the application. So a later encoding is a new rule of the core, and is read only where the
+//! epoch has that rule.
 
 use bytes::Bytes;
 
 use crate::base::crypto::{Check, Kind, PublicKey, Signature, Statement};
 use crate::base::membership::{
-    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, encode_members,
+    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, Rules, encode_members,
 };
 use crate::base::types::{Digest, Epoch, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
@@ -35,7 +47,9 @@ use crate::ledger::approvals::{self, Approvals, TooFew};
 pub const MIN_VOTERS: usize = 4;
 
 /// What the command begins with.
-const MAGIC: &[u8; 16] = b"quorate change 1";
+const MAGIC: &[u8; 16] = b"quorate change 2";
+/// Its words, without the number of the encoding.
+const WORDS: &[u8] = MAGIC.split_at(15).0;
 
 /// The members of the next epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +60,8 @@ pub struct Change {
     pub members: Vec<Option<Member>>,
     /// The administrators of the next epoch.
     pub governance: Governance,
+    /// The rules of the next epoch.
+    pub rules: Rules,
 }
 
 /// A change with the signatures that it rests on.
@@ -130,6 +146,27 @@ pub enum Refusal {
         /// Those that are not.
         missing: Vec<ReplicaId>,
     },
+    /// Rules would go down.
+    #[error(
+        "the epoch executes by rules {current}, and the change names {found}: rules never go down"
+    )]
+    RulesDown {
+        /// Those of the change.
+        found: Rules,
+        /// Those in force.
+        current: Rules,
+    },
+    /// Somebody did not say that it is ready for new rules.
+    #[error(
+        "all members that count must be ready for rules {rules}; not ready: {}",
+        listed(missing)
+    )]
+    NotReadyForRules {
+        /// The new rules.
+        rules: Rules,
+        /// Those that are not.
+        missing: Vec<ReplicaId>,
+    },
 }
 
 impl From<TooFew> for Refusal {
@@ -169,8 +206,15 @@ impl Change {
             return Err(Refusal::Epoch { found: self.ends, current: current.epoch() });
         }
         let next = current.next(opening, self.members.clone(), self.governance.clone())?;
-        if next.members() == current.members() && next.governance() == current.governance() {
+        let next = next.under(self.rules);
+        if next.members() == current.members()
+            && next.governance() == current.governance()
+            && next.rules() == current.rules()
+        {
             return Err(Refusal::Same);
+        }
+        if !next.rules().cover(current.rules()) {
+            return Err(Refusal::RulesDown { found: next.rules(), current: current.rules() });
         }
         match next.voter_count() {
             MIN_VOTERS.. => {}
@@ -198,7 +242,7 @@ impl SignedChange {
     /// Whether a command is a change, by its first bytes.
     #[must_use]
     pub fn is_one(command: &[u8]) -> bool {
-        command.starts_with(MAGIC)
+        command.starts_with(WORDS)
     }
 
     /// The change as a command.
@@ -214,7 +258,9 @@ impl SignedChange {
     /// # Errors
     /// [`DecodeError`].
     pub fn of_command(command: &[u8]) -> Result<Self, DecodeError> {
-        let encoded = command.get(MAGIC.len()..).unwrap_or_default();
+        let encoded = command.strip_prefix(MAGIC).ok_or(DecodeError::Invalid {
+            field: "format tag: this program reads changes of format 2",
+        })?;
         Self::from_bytes(Bytes::copy_from_slice(encoded))
     }
 
@@ -265,13 +311,19 @@ impl SignedChange {
             let missing = next.voters().filter(|id| !is_ready(id)).collect();
             return Err(Refusal::NotReady { found, needed, missing });
         }
+        if next.rules() != current.rules() {
+            let missing: Vec<_> = next.voters().filter(|id| !is_ready(id)).collect();
+            if planted!("rules-need-a-quorum", false, !missing.is_empty()) {
+                return Err(Refusal::NotReadyForRules { rules: next.rules(), missing });
+            }
+        }
         Ok(next)
     }
 
     /// The same, but for the word of the next members: what they look at before they give it.
     ///
     /// # Errors
-    /// [`Refusal`], never [`Refusal::NotReady`].
+    /// [`Refusal`], but none about readiness.
     pub fn approved(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
         let governance = current.governance();
         if governance.administrators.is_empty() {
@@ -298,6 +350,7 @@ impl Encode for Change {
         self.ends.encode(out);
         encode_members(&self.members, out);
         self.governance.encode(out);
+        self.rules.encode(out);
     }
 }
 
@@ -307,6 +360,7 @@ impl Decode for Change {
             ends: Epoch::decode(reader)?,
             members: crate::base::membership::decode_members(reader)?,
             governance: Governance::decode(reader)?,
+            rules: Rules::decode(reader)?,
         })
     }
 }

@@ -10,7 +10,9 @@ mod error;
 mod kept;
 mod members;
 mod panics;
+mod refusing;
 mod restoring;
+mod rules;
 mod tentative;
 mod view;
 
@@ -43,6 +45,7 @@ pub use kept::{KeptNote, ResumeError, whole};
 pub use members::Members;
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
+pub use rules::UnknownRules;
 use tentative::Tentative;
 pub use view::{StateSummary, View};
 
@@ -167,6 +170,7 @@ impl<S: StateMachine> Execution<S> {
         if let Some(error) = &self.halted {
             return Err(error.clone());
         }
+        self.check_rules()?;
         let expected = self.height.next();
         if height != expected {
             return Err(ExecutionError::Height { expected, found: height });
@@ -233,7 +237,8 @@ impl<S: StateMachine> Execution<S> {
         let places = left_out.iter().map(|(at, _)| *at).collect();
         let progress = Arc::new(Progress::new(plan.runs(), places));
         let mut replies = Replies::told_to(Arc::clone(&progress));
-        let block = Decided { height, view, commands: &commands, callers: &callers };
+        let rules = self.members.rules().application;
+        let block = Decided { height, view, rules, commands: &commands, callers: &callers };
         let application = &mut self.application;
         if let Err(message) = panics::guarded(|| application.apply(&block, &mut replies)) {
             return Err(self.halt_panicked(height, progress.at_work(), message));
@@ -246,19 +251,6 @@ impl<S: StateMachine> Execution<S> {
         let executed = (commands.len() + left_out.len()) as u64;
         let replies = if left_out.is_empty() { replies } else { replies.with(&left_out) };
         Ok((replies, executed))
-    }
-
-    /// From now on, commands with these [digests](command_digest) are not given to the application.
-    /// Their reply is empty. All replicas must do the same.
-    pub fn skip(&mut self, commands: BTreeSet<Digest>) {
-        self.skipped = commands;
-    }
-
-    /// The same state with the commands to [skip](Self::skip) of `other`.
-    #[must_use]
-    pub fn skipping_as(mut self, other: &Self) -> Self {
-        self.skipped.clone_from(&other.skipped);
-        self
     }
 
     fn halt_panicked(

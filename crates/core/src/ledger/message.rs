@@ -6,6 +6,7 @@ use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+pub use super::program::Program;
 use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
@@ -78,6 +79,11 @@ pub enum Request {
     },
     /// Send the list of clients.
     Clients {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+    },
+    /// Say what your program is, and which rules are in force.
+    Program {
         /// Chosen by the client, repeated in the answer.
         id: u64,
     },
@@ -198,6 +204,13 @@ pub enum Response {
         /// Why, in words.
         reason: Bytes,
     },
+    /// What this replica's program is.
+    Program {
+        /// The request's id.
+        id: u64,
+        /// What it says.
+        program: Program,
+    },
     /// An encoded [`Offer`](crate::replica::message::Offer); empty: there is no snapshot that a
     /// quorum stands for.
     Offer {
@@ -281,6 +294,10 @@ impl Encode for Request {
                 height.encode(out);
                 chunk.encode(out);
             }
+            Self::Program { id } => {
+                out.push(11);
+                id.encode(out);
+            }
         }
     }
 }
@@ -339,6 +356,7 @@ impl Decode for Request {
                 chunk: reader.u32()?,
             }),
             11 => Ok(Self::Clients { id: reader.u64()? }),
+            12 => Ok(Self::Program { id: reader.u64()? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -410,6 +428,11 @@ impl Encode for Response {
             Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
             Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
             Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
+            Self::Program { id, program } => {
+                out.push(16);
+                id.encode(out);
+                program.encode(out);
+            }
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
                 id.encode(out);
@@ -498,6 +521,7 @@ impl Decode for Response {
                 id: reader.u64()?,
                 clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,
             }),
+            16 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

@@ -32,6 +32,9 @@ pub struct Decided<'a> {
     pub height: Height,
     /// The view it was proposed in.
     pub view: View,
+    /// The rules of the application's that the epoch executes by: from 1 to
+    /// [`newest_rules`](StateMachine::newest_rules).
+    pub rules: u16,
     /// The commands to apply, in order. Retries of commands that were already applied are not
     /// among them.
     pub commands: &'a [&'a [u8]],
@@ -64,6 +67,15 @@ pub trait StateMachine: Send {
     /// Applies a decided block: exactly one reply for each command, in order. A command that makes
     /// no sense gets a reply that says so; it must not panic.
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies);
+
+    /// The newest rules of this application's that it supports; it supports all from 1 on. A new
+    /// release that does something else with a command does so from a new number on, as
+    /// [`Decided::rules`] says, and is the same under the earlier ones: then it can be put in place
+    /// one replica after another, and the new rules be switched on once all have it. Always the
+    /// same number.
+    fn newest_rules(&self) -> u16 {
+        1
+    }
 
     /// Answers a question from this replica's state alone, without ordering it: possibly stale,
     /// and believed only by who asks f + 1 replicas or holds a proof. Anybody may ask, unsigned, so

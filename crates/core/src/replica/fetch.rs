@@ -9,7 +9,7 @@ use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{Offer, PeerMessage, within};
 use super::pending::Pending;
 use super::voice::{Beginning, Installed};
-use super::{Action, Fx, Refused, Replica};
+use super::{Action, Fx, Halt, Refused, Replica};
 use crate::base::crypto::Verified;
 use crate::base::types::{Height, ReplicaId, Time};
 use crate::base::wire::Encode as _;
@@ -294,8 +294,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// The state that a peer sends was given up; another peer is asked.
+    /// The state that a peer sends was given up; another peer is asked, unless this program could
+    /// not go on from any.
     fn not_taken(&mut self, from: ReplicaId, reason: SnapshotError, fx: &mut Fx<P::Types>) {
+        if let SnapshotError::Rules(unknown) = reason {
+            // A quorum stands for this state: no peer has another one to give.
+            return self.halt(Halt::Execution(unknown.into()), fx);
+        }
         self.catch_up.answered(from, None);
         fx.output(Action::Refused { from, reason: Refused::Unfit });
         fx.output(Action::NotTaken { from, reason });

@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use super::epochs::{Kept, Voice};
-use super::{Fx, Record, Recovery, Replica, SnapshotMeta};
+use super::{Fx, Halt, Record, Recovery, Replica, SnapshotMeta};
 use crate::base::crypto::Claim;
 use crate::base::types::{Digest, Epoch, Height, ReplicaId, Time, View};
 use crate::base::wire::Encode as _;
@@ -81,6 +81,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             if self.execution.height() == meta.block.height() {
                 self.execution.recall_roots(earlier);
             }
+        }
+        if let Err(unknown) = self.execution.check_rules() {
+            return self.halt(Halt::Execution(unknown), fx);
         }
         let last = Epoch(handovers.len() as u64);
         if let Err(reason) = self.recover_epochs(handovers, &blocks) {

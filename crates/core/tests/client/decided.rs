@@ -255,7 +255,8 @@ fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
     let committee = governed();
     let mut members = committee.members().to_vec();
     members[0].as_mut().unwrap().weight = 2;
-    let change = Change { ends: Epoch(0), members, governance: committee.governance().clone() };
+    let (governance, rules) = (committee.governance().clone(), committee.rules());
+    let change = Change { ends: Epoch(0), members, governance, rules };
     let approvals = administrators.iter().map(|key| (*key, Signature::NONE)).collect();
     let ready = (0..3).map(|id| (ReplicaId(id), Signature::NONE)).collect();
     let command = SignedChange { change, approvals, ready }.to_command();

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::MAX_QUESTION_BYTES;
-use quorate_core::client::message::{Request, Response, Unproven};
+use quorate_core::client::message::{Program, Request, Response, Unproven};
 use quorate_core::client::proven::{Answer, Newest, NotProven, newest};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::Block;
 use quorate_core::protocols::protocol::{Malformed, Shown};
-use quorate_core::{Digest, Height, ReplicaId};
+use quorate_core::{Digest, Epoch, Height, ReplicaId};
 
 use crate::decided::{CHAIN, Hashes, certificate, chain, committee, genesis, verifier};
 
@@ -82,6 +83,7 @@ fn messages_are_read_as_they_were_written() {
         Request::Newest { id: u64::MAX },
         Request::Offer { id: 9 },
         Request::Chunk { id: 10, height: Height(11), chunk: 12 },
+        Request::Program { id: 13 },
     ];
     for request in requests {
         assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));
@@ -93,6 +95,17 @@ fn messages_are_read_as_they_were_written() {
     let states = [
         Response::Offer { id: 9, offer: Bytes::new() },
         Response::Chunk { id: 10, last: true, bytes: bytes() },
+        Response::Program {
+            id: 13,
+            program: Program {
+                release: bytes(),
+                versions: (3, 4),
+                supports: Rules { core: 1, application: 2 },
+                epoch: Epoch(5),
+                rules: Rules::FIRST,
+                not_ready: bytes(),
+            },
+        },
     ];
     for response in unproven.into_iter().chain(proven).chain(states) {
         assert_eq!(Response::from_bytes(response.to_bytes().into()), Ok(response));

@@ -303,7 +303,7 @@ fn sessions_of_administrators_end_with_their_epoch() {
     let mut governance = committee().governance().clone();
     governance.administrators.remove(0);
     let members = committee().members().to_vec();
-    let change = Change { ends: Epoch(0), members, governance };
+    let change = Change { ends: Epoch(0), members, governance, rules: Rules::FIRST };
     let none = Signature::from([0; 64]);
     let approvals = (0..2).map(|at| (key(ADMINISTRATOR + at), none)).collect();
     let ready = (0..4).map(|id| (ReplicaId(id), none)).collect();

@@ -27,7 +27,13 @@ pub struct Alone(Mutex<KeyValue>);
 impl Alone {
     pub fn apply(&self, commands: &[Bytes]) -> Vec<Bytes> {
         let commands: Vec<&[u8]> = commands.iter().map(|command| &command[..]).collect();
-        let block = Decided { height: Height(1), view: View(1), commands: &commands, callers: &[] };
+        let block = Decided {
+            height: Height(1),
+            view: View(1),
+            commands: &commands,
+            rules: 1,
+            callers: &[],
+        };
         let mut replies = Replies::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).apply(&block, &mut replies);
         replies.iter().map(Bytes::copy_from_slice).collect()

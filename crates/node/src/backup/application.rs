@@ -55,6 +55,10 @@ impl StateMachine for Application {
         self.inner_mut().apply(block, replies);
     }
 
+    fn newest_rules(&self) -> u16 {
+        self.inner().newest_rules()
+    }
+
     fn query(&self, question: &[u8]) -> Bytes {
         self.inner().query(question)
     }
@@ -87,6 +91,11 @@ pub struct Carried {
 impl StateMachine for Carried {
     /// Nobody has it apply a block: there would be too few replies.
     fn apply(&mut self, _: &Decided<'_>, _: &mut Replies) {}
+
+    /// It executes by none.
+    fn newest_rules(&self) -> u16 {
+        u16::MAX
+    }
 
     fn query(&self, _: &[u8]) -> Bytes {
         Bytes::new()

@@ -205,6 +205,7 @@ pub fn cluster(
     let way = backup.way(height, folder)?;
     let state = backup.execute(&way, folder)?;
     let height = state.height();
+    let rules = state.members().rules();
     let mut application = state.into_application();
     let old = &backup.cluster;
     let restored = Restored {
@@ -213,8 +214,13 @@ pub fn cluster(
         height,
         root: application.root(),
     };
-    let from =
-        FromBackup { restored, batch: old.batch, sessions: old.sessions, limits: old.limits };
+    let from = FromBackup {
+        restored,
+        rules,
+        batch: old.batch,
+        sessions: old.sessions,
+        limits: old.limits,
+    };
     let options = like(old, options, from);
     let count = replicas.unwrap_or(old.members.len());
     let part = begin_part(out)?;

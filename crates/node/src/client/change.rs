@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner, Signer as _};
-use quorate_core::base::membership::{self, Governance};
+use quorate_core::base::membership::{self, Governance, Rules};
 use quorate_core::base::wire::Encode as _;
-use quorate_core::client::message::{Request, Response};
+use quorate_core::client::message::{Program, Request, Response};
 use quorate_core::client::{ClientError, SessionConfig};
 use quorate_core::ledger::change::{Change, Refusal, SignedChange};
 use quorate_core::ledger::execution::CHANGED;
@@ -40,6 +40,8 @@ pub enum Edit {
     Rekey(Member),
     /// These are the administrators.
     Govern(Governance),
+    /// These rules are switched on.
+    Rules(Rules),
 }
 
 /// Why an edit makes no sense. Nothing was submitted.
@@ -84,7 +86,7 @@ pub enum EditError {
 /// [`EditError`].
 pub fn plan(current: &Committee, edits: &[Edit]) -> Result<Change, EditError> {
     let mut members = current.members().to_vec();
-    let mut governance = current.governance().clone();
+    let (mut governance, mut rules) = (current.governance().clone(), current.rules());
     for edit in edits {
         match edit {
             Edit::Add(new) => add(&mut members, new)?,
@@ -99,9 +101,10 @@ pub fn plan(current: &Committee, edits: &[Edit]) -> Result<Change, EditError> {
             Edit::Weight(id, weight) => member(&mut members, *id)?.weight = *weight,
             Edit::Rekey(next) => rekey(&mut members, next)?,
             Edit::Govern(next) => governance = next.clone(),
+            Edit::Rules(next) => rules = *next,
         }
     }
-    Ok(Change { ends: current.epoch(), members, governance })
+    Ok(Change { ends: current.epoch(), members, governance, rules })
 }
 
 fn member(
@@ -252,6 +255,28 @@ pub async fn submit(
     };
     let begun = tokio::time::timeout(BEGINS_WITHIN, begins).await;
     begun.unwrap_or(Err(ChangeError::NotBegun(next.0)))
+}
+
+/// What the members of a committee say of their programs; or why one says nothing.
+pub async fn programs(committee: &Committee) -> Vec<(ReplicaId, Result<Program, String>)> {
+    let chain = committee.chain();
+    let mut asking = JoinSet::new();
+    for (replica, address) in addresses(committee) {
+        asking.spawn(async move {
+            (replica, request_of(replica, address, chain, &Request::Program { id: 1 }).await)
+        });
+    }
+    let mut said: Vec<_> =
+        committee.replicas().map(|id| (id, Err("its contact cannot be read".to_owned()))).collect();
+    while let Some(Ok((replica, answer))) = asking.join_next().await {
+        let program = match answer {
+            Ok(Response::Program { program, .. }) => Ok(program),
+            Ok(_) => Err("it answers something else".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        said.iter_mut().filter(|(id, _)| *id == replica).for_each(|it| it.1 = program.clone());
+    }
+    said
 }
 
 /// Has a command executed that administrators signed. Returns the number that its reply carries.

@@ -254,7 +254,8 @@ async fn answered(
             if let Response::Handovers { id: 1, .. }
             | Response::Clients { id: 1, .. }
             | Response::Ready { id: 1, .. }
-            | Response::NotReady { id: 1, .. } = response
+            | Response::NotReady { id: 1, .. }
+            | Response::Program { id: 1, .. } = response
             {
                 return Ok(response);
             }

@@ -11,7 +11,9 @@ mod restored;
 use std::sync::Arc;
 
 use quorate_core::base::crypto::PublicKey;
-use quorate_core::base::membership::{self, CommitteeError, Governance, Opening, ReplicaKey};
+use quorate_core::base::membership::{
+    self, CommitteeError, Governance, Opening, ReplicaKey, Rules,
+};
 use quorate_core::base::wire::{Encode, put_bytes};
 use quorate_core::ledger::clients::Clients;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, ledger::sessions};
@@ -91,6 +93,9 @@ pub struct Cluster {
     pub governance: Governance,
     /// Who may send commands, as the chain begins.
     pub clients: Arc<Clients>,
+    /// The rules that its first epoch executes by: others than the first only where members may
+    /// change.
+    pub rules: Rules,
     /// The state of another chain that this one begins with, if it was restored from a backup.
     pub restored: Option<Restored>,
     /// The replicas; the one at index i has id i. Where members may change, these are the first.
@@ -208,6 +213,10 @@ impl Cluster {
             self.governance.encode(&mut bytes);
             self.members.iter().for_each(|member| member.contact().encode(&mut bytes));
         }
+        if self.rules != Rules::FIRST {
+            put_bytes(&mut bytes, b"rules");
+            self.rules.encode(&mut bytes);
+        }
         if let Some(restored) = &self.restored {
             restored.encode(&mut bytes);
         }
@@ -268,7 +277,8 @@ impl Cluster {
             let opening = Opening { after: chain, height: Height(0) };
             let members = self.members.iter().map(|member| Some(member.in_committee(1))).collect();
             let governance = self.governance.clone();
-            return Committee::with_members(chain, self.epoch, opening, members, governance);
+            let first = Committee::with_members(chain, self.epoch, opening, members, governance)?;
+            return Ok(first.under(self.rules));
         }
         let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
         Committee::new(chain, self.epoch, keys)
@@ -358,6 +368,10 @@ impl Cluster {
             settings.set("governance.approvals", Value::Integer(approvals.into()), Place::Default);
         }
         clients::set(&self.clients, &mut settings);
+        if self.rules != Rules::FIRST {
+            let rules = Value::Text(self.rules.to_string());
+            settings.set("governance.rules", rules, Place::Default);
+        }
         if let Some(restored) = &self.restored {
             restored.set(&mut settings);
         }
@@ -477,6 +491,9 @@ fn from_settings(settings: &Settings, members: Vec<Member>) -> Option<Cluster> {
                 .map_or(Some(0), |approvals| u16::try_from(approvals).ok())?,
         },
         clients: clients::of(settings)?,
+        rules: settings
+            .text("governance.rules")
+            .map_or(Some(Rules::FIRST), |it| it.parse().ok())?,
         restored: Restored::of(settings),
         members,
     })

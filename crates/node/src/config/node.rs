@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::ReplicaId;
+use quorate_transport::Versions;
 
 use super::choice::{
     Cores, Durability, LogFormat, LogLevel, SentAncestors, StateStore, TimeoutKind,
@@ -123,6 +124,10 @@ pub struct Laboratory {
     pub accelerator: Costs,
     /// Who stands between this replica and its links, and when.
     pub adversary: Option<Schedule>,
+    /// The versions of the wire protocol that it says it speaks.
+    pub versions: Versions,
+    /// The newest rules of the application's that it says it supports; `None`: the application's.
+    pub newest_rules: Option<u16>,
 }
 
 /// How the process shares the processors with others.
@@ -188,6 +193,9 @@ const MEMBER: &str = "the address of this replica in cluster.toml";
 
 /// What an operation of an emulated accelerator may take.
 const ACCELERATED: Kind = Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(1) };
+
+/// A version of a protocol, or 0.
+const VERSION: Kind = Kind::Integer { min: 0, max: u16::MAX as u64 };
 
 pub(super) static SCHEMA: Schema = Schema {
     title: "What this replica decides for itself. A flag (--set KEY=VALUE) comes before the\n\
@@ -425,6 +433,25 @@ pub(super) static SCHEMA: Schema = Schema {
                       by commas. docs/adversaries.md says what each does.",
         },
         Field {
+            key: "laboratory.oldest_version",
+            kind: VERSION,
+            preset: Preset::Is("0"),
+            comment: "The oldest version of the wire protocol that this replica says it speaks, as if it were\n\
+                      another release. 0: what this program speaks.",
+        },
+        Field {
+            key: "laboratory.newest_version",
+            kind: VERSION,
+            preset: Preset::Is("0"),
+            comment: "The newest one. 0: what this program speaks.",
+        },
+        Field {
+            key: "laboratory.newest_rules",
+            kind: VERSION,
+            preset: Preset::Is("0"),
+            comment: "The newest rules that this replica says its application supports. 0: what it supports.",
+        },
+        Field {
             key: "laboratory.accelerator.sign",
             kind: ACCELERATED,
             preset: Preset::Is("0s"),
@@ -463,6 +490,17 @@ pub fn node_file_text(values: &[(&str, &str)]) -> Option<String> {
     }
     settings.fill_presets(SCHEMA.fields);
     Some(SCHEMA.render(&settings, &[]))
+}
+
+/// The versions that this replica says it speaks, if they are a range.
+fn versions(settings: &Settings) -> Option<Versions> {
+    let number = |key, program| match u16::try_from(settings.integer(key)?).ok()? {
+        0 => Some(program),
+        number => Some(number),
+    };
+    let program = Versions::PROGRAM;
+    let oldest = number("laboratory.oldest_version", program.oldest())?;
+    Versions::new(oldest, number("laboratory.newest_version", program.newest())?).ok()
 }
 
 /// What settings without a gap say. The listen addresses of peers and clients must be filled in.
@@ -517,6 +555,11 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
                 sign: settings.duration("laboratory.accelerator.sign")?.0,
                 verify: settings.duration("laboratory.accelerator.verify")?.0,
                 latency: settings.duration("laboratory.accelerator.latency")?.0,
+            },
+            versions: versions(settings).unwrap_or(Versions::PROGRAM),
+            newest_rules: match u16::try_from(settings.integer("laboratory.newest_rules")?).ok()? {
+                0 => None,
+                newest => Some(newest),
             },
             adversary: match settings.text("laboratory.adversary")?.as_str() {
                 NO_ADVERSARY => None,

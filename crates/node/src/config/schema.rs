@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::Rules;
 
 use super::finding::Place;
 use super::quantity::{ByteSize, HostPort, HumanDuration};
@@ -114,6 +115,8 @@ pub enum Kind {
     Path,
     /// Adversaries and when they act, or none.
     Adversary,
+    /// The rules that an epoch executes by.
+    Rules,
     /// A whole table, whose keys are not this schema's. A schema has its tables last.
     Table,
 }
@@ -134,7 +137,7 @@ pub enum Value {
     Size(ByteSize),
     /// Of [`Kind::Bool`].
     Bool(bool),
-    /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Adversary`].
+    /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Adversary`], [`Kind::Rules`].
     Text(String),
     /// Of [`Kind::Hex`].
     Hex(Vec<u8>),
@@ -188,6 +191,7 @@ impl Kind {
                 let is_one = text == NO_ADVERSARY || text.parse::<Schedule>().is_ok();
                 is_one.then(|| Value::Text(text.to_owned()))
             }
+            Self::Rules => text.parse::<Rules>().ok().map(|rules| Value::Text(rules.to_string())),
             Self::Table => canonical_table(text).map(Value::Table),
         }
     }
@@ -246,6 +250,9 @@ impl fmt::Display for Kind {
             }
             Self::Path => f.write_str("a path; relative ones start at the home"),
             Self::Adversary => f.write_str(&adversary::expected()),
+            Self::Rules => {
+                f.write_str("rules of core and application, both from 1, such as \"1.2\"")
+            }
             Self::Table => f.write_str("a table"),
         }
     }

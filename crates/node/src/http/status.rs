@@ -11,7 +11,12 @@ use super::{Facts, VERSION};
 fn members(facts: &Facts, committee: &Committee, connected: &[u16]) -> Vec<Value> {
     let member = |id: ReplicaId| {
         let is_connected = id.0 == facts.replica || connected.contains(&id.0);
-        json!({ "id": id.0, "weight": committee.weight(id), "connected": is_connected })
+        json!({
+            "id": id.0,
+            "weight": committee.weight(id),
+            "connected": is_connected,
+            "wire_version": facts.peers.version(id),
+        })
     };
     committee.replicas().map(member).collect()
 }
@@ -39,8 +44,9 @@ pub(super) fn of(facts: &Facts) -> Value {
     let transport: Map<_, _> =
         facts.counters.all().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
     let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
-    let not_ready = facts.not_ready();
+    let (not_ready, wire) = (facts.not_ready(), facts.peers.versions());
     let committee = facts.epochs.committee();
+    let rules = committee.rules();
     let last = facts.history.last(1).pop();
     json!({
         "replica": facts.replica,
@@ -50,9 +56,11 @@ pub(super) fn of(facts: &Facts) -> Value {
         "application": facts.application,
         "replicas": committee.replicas().count(),
         "epoch": committee.epoch().0,
+        "rules": { "core": rules.core, "application": rules.application },
         "standing": facts.standing().name(),
         "members": members(facts, &committee, &connected),
         "version": VERSION,
+        "wire_versions": { "oldest": wire.oldest(), "newest": wire.newest() },
         "process": std::process::id(),
         "ready": not_ready.is_none(),
         "not_ready": not_ready,

@@ -338,9 +338,8 @@ where
                 FromClient::Frame { connection, frame, relay: alone, arrived } => {
                     self.reach.follower.taken(frame.get(), arrived);
                     let sessions = self.replica.execution().sessions();
-                    let is_settled =
-                        || matches!(sessions.standing(frame.get()), Standing::Settled(_));
-                    self.reach.routes.learn(frame.key(), connection, is_settled);
+                    let settled = || matches!(sessions.standing(frame.get()), Standing::Settled(_));
+                    self.reach.routes.learn(frame.key(), connection, settled);
                     let relay = planted!("relayed-by-nobody", false, alone);
                     frames.push(Submitted { frame, relay });
                 }
@@ -348,6 +347,7 @@ where
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
                 FromClient::Ready(question) => self.give_word(&question),
+                FromClient::Program { connection, id } => self.tell_program(connection, id),
                 FromClient::Closed(connection) => {
                     self.reach.routes.forget(connection);
                     self.proofs.forget(connection);

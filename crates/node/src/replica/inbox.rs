@@ -92,6 +92,13 @@ pub enum FromClient {
         /// The client's number for it.
         id: u64,
     },
+    /// A question for what the program of this replica is.
+    Program {
+        /// Where it came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
+    },
     /// A change whose approvals hold: is this replica ready for it?
     Ready(Question),
     /// The connection is gone.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::client::message::Response;
-use quorate_transport::{Member, Peers};
+use quorate_transport::{Member, Peers, Versions};
 
 use super::metrics::Metrics;
 use crate::adversary::Schedule;
@@ -137,6 +137,12 @@ impl Links {
     #[must_use]
     pub fn connected(&self) -> Vec<ReplicaId> {
         self.peers.connected()
+    }
+
+    /// See [`Peers::versions`].
+    #[must_use]
+    pub fn versions(&self) -> Versions {
+        self.peers.versions()
     }
 
     /// The replica ends: so does the adversary.

@@ -4,16 +4,18 @@
 use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::message::Response;
+use quorate_core::client::message::{Program, Response};
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
 use quorate_core::{Committee, ReplicaId};
+use quorate_transport::ConnectionId;
 
 use super::decide::{Decider, Reach};
 use super::inbox::Question;
 use super::keyring::Keyring;
 use crate::config::Contact;
+use crate::http::VERSION;
 
 impl<T: Types> Reach<T> {
     /// An epoch has begun; how the one before it ended is on disk, and is being sent.
@@ -81,10 +83,32 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
             Ok(signature) => Response::Ready { id, signature },
             Err(reason) => Response::NotReady { id, reason: reason.into_bytes().into() },
         };
+        self.answer(question.connection, response);
+    }
+
+    /// Tells a client what this program is, and whether the replica is ready for another epoch.
+    pub(super) fn tell_program(&self, connection: ConnectionId, id: u64) {
+        let execution = self.replica.execution();
+        let (members, versions) = (execution.members(), self.reach.links.versions());
+        let not_ready = match members.committee() {
+            Some(current) => self.not_ready(current),
+            None => Some("the members and the rules of this cluster are fixed".to_owned()),
+        };
+        let program = Program {
+            release: Bytes::from_static(VERSION.as_bytes()),
+            versions: (versions.oldest(), versions.newest()),
+            supports: execution.supported_rules(),
+            epoch: members.committee().map(Committee::epoch).unwrap_or_default(),
+            rules: members.rules(),
+            not_ready: not_ready.unwrap_or_default().into(),
+        };
+        self.answer(connection, Response::Program { id, program });
+    }
+
+    fn answer(&self, connection: ConnectionId, response: Response) {
         for response in self.reach.links.answers(response) {
             // The client may be gone.
-            let sent = Bytes::from(response.to_bytes());
-            let _ = self.reach.listener.send(question.connection, sent);
+            let _ = self.reach.listener.send(connection, response.to_bytes().into());
         }
     }
 
@@ -101,22 +125,38 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
                 return Err(format!("the contact of replica {id} cannot be read: {error}"));
             }
         }
+        let supported = self.replica.execution().supported_rules();
+        if !supported.cover(next.rules()) {
+            return Err(format!(
+                "its program supports rules up to {supported}, and the change switches on {}: upgrade \
+                 this replica first",
+                next.rules()
+            ));
+        }
         let signer = next.key(self.reach.me).and_then(|key| self.reach.keyring.signer_of(key));
         let signer = signer.ok_or("the change gives it another key than it has")?;
+        match self.not_ready(current) {
+            None => Ok(signer.sign(&change.change.readiness(&current.chain()))),
+            Some(reason) => Err(reason),
+        }
+    }
+
+    /// Why this replica cannot be counted on in another epoch, if it cannot.
+    fn not_ready(&self, current: &Committee) -> Option<String> {
         let connected = self.reach.links.connected();
         let others = connected.into_iter().filter(|id| *id != self.reach.me);
         let reached = current.weight_of(others.chain([self.reach.me]));
         let status = self.replica.protocol().status();
         if reached < current.quorum() {
             let needed = current.quorum();
-            return Err(format!("it reaches members that weigh {reached}, and not {needed}"));
+            return Some(format!("it reaches members that weigh {reached}, and not {needed}"));
         }
         if status.abstain_until >= status.view {
-            return Err("it abstains, since it lost its data".to_owned());
+            return Some("it abstains, since it lost its data".to_owned());
         }
         if !self.replica.is_caught_up() {
-            return Err("it has not caught up; try again when it has".to_owned());
+            return Some("it has not caught up; try again when it has".to_owned());
         }
-        Ok(signer.sign(&change.change.readiness(&current.chain())))
+        None
     }
 }

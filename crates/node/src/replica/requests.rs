@@ -249,6 +249,7 @@ impl<T: Types> Requests<T> {
                 ready.push(FromClient::Prove(Question { connection, id, bytes }));
             }
             Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
+            Ok(Request::Program { id }) => ready.push(FromClient::Program { connection, id }),
             Ok(Request::Handovers { id, from }) => {
                 let handovers = self.epochs.handovers(from);
                 self.say(connection, &Response::Handovers { id, handovers });

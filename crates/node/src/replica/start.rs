@@ -114,7 +114,7 @@ impl Setup {
         let counters = Arc::new(Counters::default());
         let metrics = Arc::new(Metrics::beside(&counters, &self.application));
         self.note_threads(&metrics);
-        let fresh = watched(fresh, &metrics);
+        let fresh = watched(fresh, &metrics, self.newest_rules);
         let mut data = self.open(&owner, &metrics, &*fresh)?;
         let notes = std::mem::take(&mut data.opened.notes);
         let (opened, lock) = data.into_parts();
@@ -239,6 +239,7 @@ impl Setup {
             chain,
             identity: identity.clone(),
             members: self.members.clone(),
+            versions: self.versions,
             limits: shares.peers,
             seed: u64::from(me.0),
         };
@@ -246,7 +247,7 @@ impl Setup {
             Peers::start(mesh, peer_socket, peer_inbound, peers_ring, Arc::clone(counters))?;
         let (inbound, events) = inbound(CLIENT_EVENTS, CLIENT_BYTES);
         let limits = Limits { held_bytes: self.clients_held_bytes, ..shares.clients };
-        let gate = Gate { me, chain, identity, limits };
+        let gate = Gate { me, chain, identity, versions: self.versions, limits };
         let counters = Arc::clone(counters);
         let listener = ClientListener::start(gate, client_socket, inbound, clients_ring, counters)?;
         Ok(Doors { peers: Arc::new(peers), listener: Arc::new(listener), events })
@@ -376,9 +377,10 @@ fn running<T: Types>(
 fn watched<S: StateMachine + 'static>(
     fresh: Box<dyn Fn() -> S + Send>,
     metrics: &Metrics,
+    newest_rules: Option<u16>,
 ) -> Box<dyn Fn() -> Watched<S> + Send> {
     let watch = Arc::clone(&metrics.watch);
-    Box::new(move || Watched::new(fresh(), Arc::clone(&watch)))
+    Box::new(move || Watched::new(fresh(), Arc::clone(&watch)).supporting(newest_rules))
 }
 
 /// Ends the thread whose turn panicked at somebody else's hands.

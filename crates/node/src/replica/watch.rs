@@ -162,12 +162,20 @@ impl Watch {
 pub struct Watched<S> {
     application: S,
     watch: Arc<Watch>,
+    /// The newest rules that a laboratory has it support.
+    newest_rules: Option<u16>,
 }
 
 impl<S> Watched<S> {
     /// Notes the calls of `application` in `watch`.
     pub fn new(application: S, watch: Arc<Watch>) -> Self {
-        Self { application, watch }
+        Self { application, watch, newest_rules: None }
+    }
+
+    /// The same, as if it were of a release that supports rules up to these; `None`: its own.
+    #[must_use]
+    pub fn supporting(self, newest_rules: Option<u16>) -> Self {
+        Self { newest_rules, ..self }
     }
 }
 
@@ -185,6 +193,10 @@ impl<S: StateMachine> StateMachine for Watched<S> {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         let work = Work::Block(block.height, replies.progress().cloned());
         self.watch.call(Place::Deciding, work, || self.application.apply(block, replies));
+    }
+
+    fn newest_rules(&self) -> u16 {
+        self.newest_rules.unwrap_or_else(|| self.application.newest_rules())
     }
 
     fn query(&self, question: &[u8]) -> Bytes {

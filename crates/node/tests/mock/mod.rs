@@ -16,7 +16,7 @@ use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::client::ReplicaAddress;
 use quorate_transport::{
-    ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits, inbound,
+    ClientListener, ConnectionId, Counters, Event, Gate, Identity, Limits, Versions, inbound,
 };
 use tokio::net::TcpListener;
 
@@ -192,6 +192,7 @@ impl Shared {
             me: ReplicaId(replica as u16),
             chain: self.chain,
             identity: Identity::new(&transport_key(replica)).unwrap(),
+            versions: Versions::PROGRAM,
             limits: Limits::clients(),
         };
         let (inbound, mut events) = inbound(1024, 64 << 20);

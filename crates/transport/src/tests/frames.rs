@@ -58,20 +58,12 @@ proptest! {
         while let Ok(Some(frame)) = reader.next() {
             prop_assert!(frame.len() <= 64);
         }
-        let hello = Hello { chain: CHAIN, role: Role::Client }.encode();
-        prop_assert!(Hello::read(bytes.clone().into(), &CHAIN).is_err());
+        let hello = Hello::of(CHAIN, Role::Client).encode();
+        prop_assert!(Hello::of(CHAIN, Role::Client).meet(bytes.clone().into()).is_err());
         for end in 0..hello.len() {
-            prop_assert_eq!(Hello::read(hello.slice(..end), &CHAIN), Err(Refusal::Garbage));
+            prop_assert_eq!(Hello::of(CHAIN, Role::Client).meet(hello.slice(..end)), Err(Refusal::Garbage));
         }
     }
-}
-
-#[test]
-fn there_is_one_hello_of_a_client() {
-    let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
-    assert_eq!(Hello::read(hello.clone().into(), &CHAIN), Ok(Role::Client));
-    *hello.last_mut().unwrap() = 1;
-    assert_eq!(Hello::read(hello.into(), &CHAIN), Err(Refusal::Garbage));
 }
 
 #[test]
@@ -88,7 +80,7 @@ fn an_announced_length_allocates_nothing() {
 #[test]
 fn small_messages_share_a_write_and_large_ones_are_not_copied() {
     let outbox = Outbox::new(Room { bytes: 1 << 30, messages: 1 << 20 });
-    let number = outbox.connect();
+    let number = outbox.connect(3);
     for _ in 0..10_000 {
         outbox.push(Bytes::from_static(&[5; 96])).unwrap();
     }
@@ -109,7 +101,7 @@ fn small_messages_share_a_write_and_large_ones_are_not_copied() {
 #[test]
 fn a_full_outbox_drops_the_oldest_or_refuses() {
     let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
-    let number = outbox.connect();
+    let number = outbox.connect(3);
     let message = |n: u8, size| Bytes::from(vec![n; size]);
     let dropped: u64 = (0..8).map(|n| outbox.push_dropping(message(n, 10))).sum();
     assert_eq!(dropped, 3);
@@ -125,7 +117,7 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     assert_eq!(outbox.push_or_break(message(2, 600)), Err(SendError::Full));
     assert_eq!(outbox.push_or_break(message(3, 6)), Err(SendError::Closed));
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Overflowed);
-    assert_eq!(outbox.connect(), number + 1);
+    assert_eq!(outbox.connect(3), number + 1);
     assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
 }
 
@@ -133,7 +125,7 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
 #[test]
 fn an_outbox_that_is_emptied_has_all_its_room_again() {
     let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
-    let number = outbox.connect();
+    let number = outbox.connect(3);
     let waker = std::task::Waker::noop();
     for round in 0..100 {
         let mut pushed = 0;
@@ -151,7 +143,7 @@ fn an_outbox_that_is_emptied_has_all_its_room_again() {
 #[test]
 fn the_owner_of_a_connection_is_not_woken_by_what_it_sends() {
     let outbox = Outbox::new(Room { bytes: 100, messages: 5 });
-    let number = outbox.connect();
+    let number = outbox.connect(3);
     let woken = Arc::new(Woken::default());
     let (waker, mut writer) = (std::task::Waker::from(Arc::clone(&woken)), FrameWriter::default());
     assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Nothing);
@@ -184,9 +176,9 @@ fn connections_and_their_ends_are_counted() {
     let changes = Arc::new(AtomicU64::new(0));
     let room = Room { bytes: 100, messages: 5 };
     let outboxes = [0, 1].map(|_| Outbox::telling(room, Arc::clone(&changes)));
-    let first = outboxes[0].connect();
+    let first = outboxes[0].connect(3);
     assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (1, true));
-    outboxes[1].connect();
+    outboxes[1].connect(3);
     outboxes[0].disconnect(first);
     assert_eq!((changes.load(Ordering::Acquire), outboxes[0].is_connected()), (3, false));
 }

@@ -118,18 +118,22 @@ async fn pings_keep_a_silent_connection_alive() {
 }
 
 fn hello_of_three() -> Hello {
-    Hello { chain: CHAIN, role: Role::Server(ReplicaId(3)) }
+    Hello::of(CHAIN, Role::Server(ReplicaId(3)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_is_refused_by_name_and_told_ours() {
     let mut door = door(Limits::clients()).await;
-    let others = [PROTOCOL_VERSION - 1, PROTOCOL_VERSION + 1, 0, u16::MAX];
-    for (refused, version) in (1..).zip(others) {
+    let newer = Versions::PROGRAM.newest() + 1;
+    let ranges = [(newer, newer), (newer, u16::MAX), (u16::MAX, u16::MAX)];
+    let ranges = ranges.map(|(oldest, newest)| {
+        let versions = Versions::new(oldest, newest).unwrap();
+        Hello { versions, ..Hello::of(CHAIN, Role::Client) }.encode().to_vec()
+    });
+    // Of the versions before there were ranges.
+    let hellos = ranges.into_iter().chain([0, 1, 2].map(super::versions::hello_without_range));
+    for (refused, mut hello) in (1..).zip(hellos) {
         let mut stream = raw(&door.address.to_string(), identity(3).key(), None).await;
-        let mut hello = Hello { chain: CHAIN, role: Role::Client }.encode().to_vec();
-        hello[8..10].copy_from_slice(&version.to_le_bytes());
-        assert_eq!(Hello::read(hello.clone().into(), &CHAIN), Err(Refusal::Version(version)));
         // A hello of another version may continue in another format.
         hello.extend_from_slice(b"and more");
         stream.write_all(&handshake::framed(hello.into())).await.unwrap();

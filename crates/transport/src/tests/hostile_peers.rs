@@ -170,15 +170,16 @@ async fn pings_keep_a_silent_connection_alive(transport: TransportName) {
 }
 
 fn hello_of_one() -> Hello {
-    Hello { chain: CHAIN, role: Role::Peer(ReplicaId(1)) }
+    Hello::peer(CHAIN, ReplicaId(1))
 }
 
 async fn another_version_is_refused_by_name_and_told_ours(transport: TransportName) {
     let plan = Plan::new(transport, 2);
     let mut node = one(&plan);
     let mut stream = raw_peer(&plan, 1, 0).await;
-    let mut hello = Hello { chain: CHAIN, role: ZERO }.encode().to_vec();
-    hello[8..10].copy_from_slice(&(PROTOCOL_VERSION + 1).to_le_bytes());
+    let newer = Versions::PROGRAM.newest() + 1;
+    let versions = Versions::new(newer, newer).unwrap();
+    let mut hello = Hello { versions, ..Hello::of(CHAIN, ZERO) }.encode().to_vec();
     // A hello of another version may continue in another format.
     hello.extend_from_slice(b"and more");
     stream.write_all(&handshake::framed(hello.into())).await.unwrap();

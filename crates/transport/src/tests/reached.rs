@@ -78,7 +78,7 @@ async fn another_key_and_another_chain_are_told_apart() {
     ] {
         assert!(matches!(key, HandshakeError::Key), "{key:?}");
         assert!(
-            matches!(chain, HandshakeError::Refused(Refusal::Chain(theirs)) if theirs == CHAIN),
+            matches!(chain, HandshakeError::Refused(Refusal::Chain(theirs), _) if theirs == CHAIN),
             "{chain:?}"
         );
     }

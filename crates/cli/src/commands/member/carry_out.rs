@@ -22,7 +22,7 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Carries edits out as one change.
-pub(super) fn edits(
+pub(in crate::commands) fn edits(
     known: &mut Known,
     edits: &[Edit],
     administrators: &[SecretKey],
@@ -70,7 +70,7 @@ pub(super) fn replace(
 }
 
 /// Shows what a change would do, and writes it down if that is asked for.
-pub(super) fn plan(
+pub(in crate::commands) fn plan(
     known: &mut Known,
     edits: &[Edit],
     administrators: &[SecretKey],
@@ -82,7 +82,7 @@ pub(super) fn plan(
     let before = known.chain.committee().clone();
     let members = change.change.members.clone();
     let after = before.next(before.opening(), members, change.change.governance.clone());
-    let after = after.map_err(|error| refused(known, &error.into()))?;
+    let after = after.map_err(|error| refused(known, &error.into()))?.under(change.change.rules);
     let approved = change.approved(&before, before.opening());
     // Members give no word before enough administrators have signed.
     let missing = match &approved {
@@ -143,7 +143,7 @@ pub(super) fn approve(
     // What is signed is shown first, and must make sense.
     let members = change.change.members.clone();
     let after = current.next(current.opening(), members, change.change.governance.clone());
-    let after = after.map_err(|error| refused(known, &error.into()))?;
+    let after = after.map_err(|error| refused(known, &error.into()))?.under(change.change.rules);
     if change.change.ends != current.epoch() {
         let (found, current) = (change.change.ends, current.epoch());
         return Err(refused(known, &Refusal::Epoch { found, current }));
@@ -200,7 +200,8 @@ fn gathered(
     loop {
         let missing = known.runtime.block_on(change::gather(change, current));
         let judged = change.judge(current, current.opening());
-        let are_few = matches!(judged, Err(Refusal::NotReady { .. }));
+        let are_few =
+            matches!(judged, Err(Refusal::NotReady { .. } | Refusal::NotReadyForRules { .. }));
         if !are_few || began.elapsed() > READY_WITHIN {
             return missing;
         }
@@ -244,6 +245,10 @@ fn refused(known: &Known, refusal: &Refusal) -> Failure {
         }
         Refusal::NotReady { .. } => {
             "see that these run and have caught up (`quorate member status`), and try again"
+        }
+        Refusal::NotReadyForRules { .. } => {
+            "upgrade or start these, or remove a member that does not come back, and try again; \
+             `quorate upgrade status` says what each lacks"
         }
         Refusal::Epoch { .. } => "the members have changed meanwhile: plan the change anew",
         Refusal::TooFew(_) => "keep at least four members that count",

@@ -53,13 +53,14 @@ pub(super) fn summary(committee: &Committee) -> String {
     let (voters, all) = (committee.voter_count(), committee.replicas().count());
     let governance = committee.governance();
     format!(
-        "epoch {}: {voters} members count, {} learn; f = {}, a quorum is {}; {} of {} administrators must sign",
+        "epoch {}: {voters} members count, {} learn; f = {}, a quorum is {}; {} of {} administrators must sign; rules {}",
         committee.epoch(),
         all - voters,
         committee.faults(),
         committee.quorum(),
         governance.approvals,
         governance.administrators.len(),
+        committee.rules(),
     )
 }
 
@@ -102,12 +103,14 @@ pub(super) fn of(committee: &Committee, trouble: impl Fn(ReplicaId) -> Option<St
             "unreached": trouble(id),
         }))
     };
+    let rules = committee.rules();
     json!({
         "epoch": committee.epoch().0,
         "height": committee.opening().height.0,
         "digest": committee.digest().to_string(),
         "faults": committee.faults(),
         "quorum": committee.quorum(),
+        "rules": { "core": rules.core, "application": rules.application },
         "members": committee.replicas().filter_map(member).collect::<Vec<_>>(),
     })
 }
@@ -135,6 +138,9 @@ pub(super) fn differences(before: Option<&Committee>, after: &Committee) -> Stri
     }
     if before.governance() != after.governance() {
         said.push("other administrators".to_owned());
+    }
+    if before.rules() != after.rules() {
+        said.push(format!("rules: {} -> {}", before.rules(), after.rules()));
     }
     said.join(", ")
 }

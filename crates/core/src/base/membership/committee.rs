@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::counts::{faults, honest_witness, quorum, quorum_of_a_fifth, witness_of_a_fifth};
 use super::member::{Governance, Member, ReplicaKey};
+use super::rules::Rules;
 use crate::base::crypto::{Check, PublicKey, Share};
 use crate::base::types::{Digest, Epoch, Height, MAX_REPLICAS, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
@@ -15,6 +16,7 @@ pub struct Committee {
     /// By id; `None`: vacant. Shared: every part of a replica has a committee of its own.
     members: Arc<[Option<Member>]>,
     governance: Arc<Governance>,
+    rules: Rules,
     /// The sum of the weights.
     weight: usize,
     quorum: usize,
@@ -104,11 +106,17 @@ impl Committee {
         }
         let turns = turns(&weights).into();
         let (members, governance) = (members.into(), Arc::new(governance));
-        let quorum = quorum(weight);
-        Ok(Self { chain, epoch, opening, members, governance, weight, quorum, turns })
+        let (quorum, rules) = (quorum(weight), Rules::FIRST);
+        Ok(Self { chain, epoch, opening, members, governance, rules, weight, quorum, turns })
     }
 
-    /// The committee of the next epoch.
+    /// The same, whose epoch executes by these rules.
+    #[must_use]
+    pub fn under(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// The committee of the next epoch, under the rules of this one.
     ///
     /// # Errors
     /// [`CommitteeError`].
@@ -118,7 +126,8 @@ impl Committee {
         members: Vec<Option<Member>>,
         governance: Governance,
     ) -> Result<Self, CommitteeError> {
-        Self::with_members(self.chain, self.epoch.next(), opening, members, governance)
+        let next = Self::with_members(self.chain, self.epoch.next(), opening, members, governance);
+        next.map(|next| next.under(self.rules))
     }
 
     /// The chain's identity: the digest of what all members agreed on at its start.
@@ -143,6 +152,12 @@ impl Committee {
     #[must_use]
     pub fn governance(&self) -> &Governance {
         &self.governance
+    }
+
+    /// The rules that its epoch executes by.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        self.rules
     }
 
     /// The same with another quorum: a bug put in on purpose.
@@ -172,7 +187,7 @@ impl Committee {
         members.iter_mut().flatten().for_each(|member| member.weight = member.weight.min(1));
         let governance = (*self.governance).clone();
         let heads = Self::with_members(self.chain, self.epoch, self.opening, members, governance);
-        heads.unwrap_or(self)
+        heads.map(|heads| heads.under(self.rules)).unwrap_or(self)
     }
 
     /// How many ids there are, vacant ones included.
@@ -315,14 +330,15 @@ impl Committee {
         self.turns.len()
     }
 
-    /// The digest of all that the members agree on: the epoch, the members and who may change
-    /// them. It does not cover where the epoch begins.
+    /// The digest of all that the members agree on: the epoch, the members, who may change them,
+    /// and the rules. It does not cover where the epoch begins.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut bytes = self.chain.to_bytes();
         self.epoch.encode(&mut bytes);
         encode_members(&self.members, &mut bytes);
         self.governance.encode(&mut bytes);
+        self.rules.encode(&mut bytes);
         Digest::of("quorate committee", &bytes)
     }
 }
@@ -352,6 +368,7 @@ impl Encode for Committee {
         self.opening.height.encode(out);
         encode_members(&self.members, out);
         self.governance.encode(out);
+        self.rules.encode(out);
     }
 }
 
@@ -360,7 +377,9 @@ impl Decode for Committee {
         let (chain, epoch) = (Digest::decode(reader)?, Epoch::decode(reader)?);
         let opening = Opening { after: Digest::decode(reader)?, height: Height::decode(reader)? };
         let (members, governance) = (decode_members(reader)?, Governance::decode(reader)?);
+        let rules = Rules::decode(reader)?;
         Self::with_members(chain, epoch, opening, members, governance)
+            .map(|committee| committee.under(rules))
             .map_err(|_| DecodeError::Invalid { field: "members: no committee" })
     }
 }

@@ -1,5 +1,6 @@
 //! Why a block was not executed, or a snapshot not taken over.
 
+use super::rules::UnknownRules;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::DecodeError;
 use crate::ledger::progress::Poison;
@@ -56,6 +57,9 @@ pub enum ExecutionError {
         /// How long the reply was.
         bytes: usize,
     },
+    /// The epoch executes in a way that this program does not know.
+    #[error(transparent)]
+    Rules(#[from] UnknownRules),
     /// The state that outlives the process could not be read or written.
     #[error("block at height {height}: {source}")]
     Kept {
@@ -87,6 +91,9 @@ pub enum SnapshotError {
         /// How long its sender had.
         seconds: u64,
     },
+    /// The snapshot is of an epoch whose rules this program does not know.
+    #[error(transparent)]
+    Rules(#[from] UnknownRules),
     /// The snapshot is of another block's state.
     #[error("the snapshot is of the state at height {found}, and not of the one that was offered")]
     Other {

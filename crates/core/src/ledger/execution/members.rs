@@ -1,6 +1,6 @@
 //! The members that order the blocks, as a part of the replicated state.
 
-use crate::base::membership::{Committee, Opening};
+use crate::base::membership::{Committee, Opening, Rules};
 use crate::base::types::Digest;
 use crate::ledger::approvals;
 use crate::ledger::change::{Refusal, SignedChange};
@@ -36,6 +36,12 @@ impl Members {
     #[must_use]
     pub fn sealed(&self) -> Option<&Committee> {
         self.next.as_ref()
+    }
+
+    /// The rules that the current epoch executes by.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        self.current.as_ref().map(Committee::rules).unwrap_or_default()
     }
 
     /// The digest of those that order the next block.

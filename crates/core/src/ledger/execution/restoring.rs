@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::members::Members;
-use super::{Execution, MAGIC, SnapshotError, StateSummary, panics};
+use super::{Execution, MAGIC, SnapshotError, StateSummary, panics, rules};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
@@ -161,6 +161,9 @@ impl<S: StateMachine> Restoring<S> {
     fn begin(&mut self, chunk: Bytes) -> Result<(), SnapshotError> {
         let header = Header::from_bytes(chunk).map_err(SnapshotError::Header)?;
         self.check(&header.summary)?;
+        if let Some(committee) = &header.committee {
+            rules::known(committee, &self.application)?;
+        }
         let (summary, count) = (header.summary, header.session_chunks);
         self.header = Some(header);
         if let Some(restorer) = self.application.restorer() {

@@ -261,6 +261,13 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             comment: "The public keys (Ed25519) of the first clients.",
         },
         Field {
+            key: "governance.rules",
+            kind: Kind::Rules,
+            preset: Preset::Absent,
+            comment: "The rules that the first epoch executes by, of the core and of the application; without\n\
+                      it \"1.1\". A chain that `quorate restore --new` made goes on by those of the backup.",
+        },
+        Field {
             key: "restored.chain",
             kind: Kind::Name,
             preset: Preset::Absent,

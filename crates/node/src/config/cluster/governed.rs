@@ -9,11 +9,15 @@ use crate::config::schema::Settings;
 
 const ADMINISTRATORS: &str = "governance.administrators";
 const APPROVALS: &str = "governance.approvals";
+const RULES: &str = "governance.rules";
 const FIXED: &str = "or leave [governance] out: the members are fixed then";
 
 /// Checks who may change the members, and whether the rest of the cluster goes with it.
 pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<Finding>) {
     match (settings.mentions(ADMINISTRATORS), settings.mentions(APPROVALS)) {
+        (false, false) if settings.mentions(RULES) => {
+            return findings.push(missing(ADMINISTRATORS, RULES, settings));
+        }
         (false, false) => return,
         (true, true) => {}
         (true, false) => return findings.push(missing(APPROVALS, ADMINISTRATORS, settings)),

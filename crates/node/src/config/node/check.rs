@@ -128,6 +128,13 @@ fn check_laboratory(
             "have no more than f of them in a cluster, and trust nothing that this one says",
         ));
     }
+    if super::versions(settings).is_none() {
+        findings.push(Finding::new(
+            "`laboratory.oldest_version` and `laboratory.newest_version` are no range of versions",
+            settings.source("laboratory.oldest_version"),
+            "expected 3 <= oldest <= newest; 0 stands for what this program speaks",
+        ));
+    }
     if node.laboratory.enabled && !cfg!(feature = "laboratory") {
         return findings.push(Finding::new(
             "`laboratory.enabled` is true, and this build has no laboratory",

@@ -41,7 +41,8 @@ fn change() -> SignedChange {
     let mut members = committee.members().to_vec();
     members
         .push(Some(Member { weight: 0, ..Member::new(ReplicaKey::from(key(9).public_key().0)) }));
-    let change = Change { ends: Epoch(0), members, governance: committee.governance().clone() };
+    let (governance, rules) = (committee.governance().clone(), committee.rules());
+    let change = Change { ends: Epoch(0), members, governance, rules };
     let approval = change.approval(&CHAIN);
     let approved = |key: SecretKey| (key.public_key(), key.sign(&approval));
     let approvals = (0..2).map(administrator).map(approved).collect();

@@ -14,7 +14,7 @@ use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_transport::{
-    ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, inbound,
+    ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, Versions, inbound,
 };
 
 use crate::replica::admission::Admission;
@@ -75,7 +75,8 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
     let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (unused, _) = inbound(1, 1);
     let identity = Identity::new(key).unwrap();
-    let gate = Gate { me: ReplicaId(0), chain: CHAIN, identity, limits: Limits::clients() };
+    let (me, versions, limits) = (ReplicaId(0), Versions::PROGRAM, Limits::clients());
+    let gate = Gate { me, chain: CHAIN, identity, versions, limits };
     let listener =
         ClientListener::start(gate, socket, unused, Arc::new(|| {}), Arc::default()).unwrap();
     let (_, outside, queues) = inbox();
@@ -200,7 +201,8 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
             FromClient::Query(_)
             | FromClient::Prove(_)
             | FromClient::Newest { .. }
-            | FromClient::Ready(_) => unreachable!("nobody asked"),
+            | FromClient::Ready(_)
+            | FromClient::Program { .. } => unreachable!("nobody asked"),
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);

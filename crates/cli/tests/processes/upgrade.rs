@@ -1,0 +1,167 @@
+//! Releases that are put in place one replica after another while clients write, and a switch at the
+//! end. The laboratory lets one program pass for two: an old one, and a new one that speaks one more
+//! version of the wire protocol and supports newer rules.
+
+use std::process::Output;
+use std::time::Duration;
+
+use quorate_node::http::ask_json;
+use quorate_node::launch::last_http_address;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::cluster::writers::{Shape, Writers, assert_written};
+use crate::cluster::{Cluster, quorate, wait_until};
+
+const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
+const SETTINGS: [&str; 5] = [
+    "view_timeout.base=300ms",
+    "processor.preempts=false",
+    "processor.network_cores=share",
+    "listen.http=127.0.0.1:0",
+    "laboratory.enabled=true",
+];
+/// The program as it is.
+const OLD: [&str; 0] = [];
+/// What a later release would say of itself.
+const NEW: [&str; 4] =
+    ["--set", "laboratory.newest_version=4", "--set", "laboratory.newest_rules=2"];
+
+/// Runs `quorate upgrade` in the client's home.
+fn upgrade(cluster: &Cluster, arguments: &[&str]) -> Output {
+    let mut command = quorate();
+    command.args(["--output", "json", "upgrade"]).args(arguments);
+    command.arg("--home").arg(cluster.folder().join("client")).output().unwrap()
+}
+
+/// The same, signed by the administrator.
+fn signed(cluster: &Cluster, arguments: &[&str]) -> Output {
+    let key = cluster.folder().join("administrator-0.key").display().to_string();
+    upgrade(cluster, &[arguments, &["--administrator", &key]].concat())
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Puts another program in a replica's place, and waits until all four are reached and clients go
+/// on.
+fn put(cluster: &mut Cluster, writers: &Writers, replica: usize, program: &[&str]) {
+    cluster.signal(replica, Signal::TERM);
+    assert!(cluster.ended(replica).success(), "it stops in good order");
+    cluster.start_replica(replica, program);
+    writers.wait_for(100);
+    wait_until("all are ready again", || {
+        let members = json(&upgrade(cluster, &["status"]))["members"].clone();
+        members.as_array().unwrap().iter().all(|member| member["not_ready"] == "")
+    });
+}
+
+/// What a replica says at `/status`.
+fn status(cluster: &Cluster, replica: usize) -> Value {
+    let address = last_http_address(&cluster.data(replica)).unwrap();
+    ask_json(&address, "/status", Duration::from_secs(10)).unwrap()
+}
+
+/// The version that a replica speaks with each other one, by their ids.
+fn versions(cluster: &Cluster, replica: usize) -> Vec<Option<u64>> {
+    let status = status(cluster, replica);
+    let members = status["members"].as_array().unwrap().clone();
+    members.iter().map(|member| member["wire_version"].as_u64()).collect()
+}
+
+fn upgraded(transport: &[&str]) {
+    let init = [transport, &["--administrators", "1"]].concat();
+    let mut cluster = Cluster::start(&init, &SETTINGS);
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(100);
+    // There, back again, and there: but for the last one.
+    (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
+    assert_eq!(versions(&cluster, 0), [None, Some(4), Some(4), Some(4)]);
+    (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &OLD));
+    (0..3).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
+    assert_eq!(versions(&cluster, 0), [None, Some(4), Some(4), Some(3)]);
+
+    let standing = json(&upgrade(&cluster, &["status"]));
+    assert_eq!(standing["rules"], "1.1");
+    assert_eq!(standing["possible"], Value::Null);
+    assert_eq!(standing["newest"], "1.2");
+    assert_eq!(standing["in_the_way"].as_array().unwrap()[..], [3]);
+    assert_eq!(standing["members"][0]["supports"], "1.2");
+    assert_eq!(standing["members"][0]["wire_versions"]["newest"], 4);
+    assert_eq!(standing["members"][3]["state"], "holds up rules 1.2: upgrade it");
+    let nothing = refusal(&signed(&cluster, &["switch"]));
+    assert!(nothing.contains("no newer rules than 1.1 to switch on"), "{nothing}");
+    assert!(nothing.contains("upgrade or start replica 3"), "{nothing}");
+    let early = refusal(&signed(&cluster, &["switch", "--rules", "1.2"]));
+    assert!(
+        early.contains("replica 3 is not ready: its program supports rules up to 1.1"),
+        "{early}"
+    );
+    assert!(early.contains("must be ready for rules 1.2; not ready: 3"), "{early}");
+    writers.wait_for(100);
+
+    put(&mut cluster, &writers, 3, &NEW);
+    let planned = json(&signed(&cluster, &["plan"]));
+    assert_eq!(planned["after"]["rules"]["application"], 2);
+    let switched = json(&signed(&cluster, &["switch"]));
+    assert_eq!(
+        (switched["epoch"].as_u64(), &switched["rules"]["application"]),
+        (Some(1), &2.into())
+    );
+    writers.wait_for(100);
+    wait_until("all execute by the new rules", || {
+        (0..4).all(|replica| status(&cluster, replica)["rules"]["application"] == 2)
+    });
+    let again = refusal(&signed(&cluster, &["switch"]));
+    assert!(again.contains("no newer rules than 1.2"), "{again}");
+    let down = refusal(&signed(&cluster, &["switch", "--rules", "1.1"]));
+    assert!(down.contains("rules never go down"), "{down}");
+
+    // There is no way back now.
+    cluster.signal(2, Signal::TERM);
+    cluster.ended(2);
+    let old = cluster.refused(2, &OLD).stderr;
+    assert!(old.contains("epoch 1 executes by rules 1.2"), "{old}");
+    assert!(old.contains("supports none newer than 1.1"), "{old}");
+    cluster.start_replica(2, &NEW);
+    writers.wait_for(100);
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+#[test]
+fn over_tcp_a_cluster_is_upgraded_one_by_one_and_nothing_is_lost() {
+    upgraded(&[]);
+}
+
+#[test]
+fn over_udp_a_cluster_is_upgraded_one_by_one_and_nothing_is_lost() {
+    upgraded(&["--transport", "udp"]);
+}
+
+/// A release that speaks no version of the others' is named with both ranges, and they go on.
+#[test]
+fn a_release_that_is_two_steps_ahead_is_refused_by_name() {
+    let mut cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let writers = Writers::start(&cluster, 1, SHAPE);
+    writers.wait_for(50);
+    cluster.signal(3, Signal::TERM);
+    cluster.ended(3);
+    let ahead = ["laboratory.oldest_version=4", "laboratory.newest_version=5"];
+    cluster.start_replica(3, &["--set", ahead[0], "--set", ahead[1]]);
+    wait_until("both say so", || {
+        let names = |replica: usize, text: &str| cluster.log_text(replica).contains(text);
+        names(0, "speaks versions 4–5 of the protocol, and this one 3–3: upgrade this one first")
+            && names(3, "speaks versions 3–3 of the protocol, and this one 4–5: upgrade it first")
+    });
+    writers.wait_for(50);
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
