@@ -65,6 +65,9 @@ enum Command {
     /// Change the members of a cluster, and see who they are.
     #[command(subcommand)]
     Member(commands::member::Command),
+    /// Say who may send commands to a cluster, and see who they are.
+    #[command(subcommand)]
+    Client(commands::client::Command),
     /// Ask running replicas how they are.
     Status(commands::status::Arguments),
     Top(commands::top::Arguments),
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments, cli.output),
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Member(command) => commands::member::run(&command, cli.output),
+        Command::Client(command) => commands::client::run(&command, cli.output),
         Command::Top(arguments) => commands::top::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),
