@@ -31,10 +31,10 @@
 //! Either storage bills the steps of the slower one, so that every replica does the same.
 //!
 //! # What clients may touch
-//! A command of a client whose [grant](quorate_core::ledger::clients::Grant) has prefixes is answered
-//! with `NOPERM`, and has no effect, if a key that it names begins with none of them, or if it is
-//! about the whole keyspace (`KEYS`, `SCAN`, `DBSIZE`, `FLUSHALL`). Questions, which nobody signs,
-//! are not limited.
+//! A command of a client whose [grant](quorate_core::ledger::clients::Grant) has prefixes is
+//! answered with `NOPERM`, and has no effect, if a key that it names begins with none of them, or
+//! if it is about the whole keyspace (`KEYS`, `SCAN`, `DBSIZE`, `FLUSHALL`). Questions, which
+//! nobody signs, are not limited.
 //!
 //! # What the state may take
 //! Keys and values together take at most [a limit](KeyValue::limited_to) that the cluster agreed

@@ -73,7 +73,7 @@ fn commands_within_the_prefixes_do_what_they_do_for_anybody() {
     assert_eq!(limited.root(), free.root());
     // A grant without prefixes covers all keys.
     let everything = Grant::default();
-    let all = [(encoded(|out| encode::flush_all(out)), Some(&everything))];
+    let all = [(encoded(encode::flush_all), Some(&everything))];
     assert!(!replies(&mut limited, &all).iter().any(is_refused));
 }
 

@@ -1,12 +1,13 @@
 //! What commands need to be clients of a cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::{Route, SessionConfig};
-use quorate_crypto::SecretKey;
+use quorate_crypto::{SecretKey, key_file};
 use quorate_node::client::{Authenticity, ClientConfig};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster};
 pub use quorate_service::client::addresses;
@@ -26,6 +27,28 @@ pub fn cluster_of(home: &Home) -> Result<Cluster, Failure> {
 pub fn fresh_key(home: &Home) -> Result<Arc<dyn ClientSigner>, Failure> {
     let key = SecretKey::generate().map_err(|error| usage(error.to_string(), home.root()))?;
     Ok(Arc::new(key))
+}
+
+/// The key of a client.
+#[derive(Clone, Debug, Args)]
+pub struct KeyArgument {
+    /// The client's key file (`quorate keygen`), for clusters that take commands from listed
+    /// clients alone. One process at a time may use it. Default: a fresh key for each run.
+    #[arg(long, value_name = "KEYFILE")]
+    client_key: Option<PathBuf>,
+}
+
+impl KeyArgument {
+    /// The key of the file, or a fresh one.
+    pub fn key(&self, home: &Home) -> Result<Arc<dyn ClientSigner>, Failure> {
+        let Some(file) = &self.client_key else { return fresh_key(home) };
+        let key = key_file::read(file).map_err(|error| {
+            let remedy = "name a file that `quorate keygen` made, with mode 0600".to_owned();
+            let place = Place::File(file.clone());
+            Failure::new(Exit::Usage, Finding { what: error.to_string(), place, remedy })
+        })?;
+        Ok(Arc::new(key))
+    }
 }
 
 fn usage(what: String, file: &Path) -> Failure {

@@ -4,6 +4,7 @@ pub mod backup;
 #[cfg(feature = "laboratory")]
 pub mod bench;
 pub mod bridge;
+pub mod client;
 pub mod completions;
 pub mod config;
 #[cfg(feature = "laboratory")]

@@ -68,6 +68,9 @@ enum Command {
     /// Upgrade a running cluster: see how far it is, and switch on what is new.
     #[command(subcommand)]
     Upgrade(commands::upgrade::Command),
+    /// Say who may send commands to a cluster, and see who they are.
+    #[command(subcommand)]
+    Client(commands::client::Command),
     /// Ask running replicas how they are.
     Status(commands::status::Arguments),
     Top(commands::top::Arguments),
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => commands::status::run(&arguments, cli.output),
         Command::Member(command) => commands::member::run(&command, cli.output),
         Command::Upgrade(command) => commands::upgrade::run(&command, cli.output),
+        Command::Client(command) => commands::client::run(&command, cli.output),
         Command::Top(arguments) => commands::top::run(&arguments, cli.output),
         Command::Bench(arguments) => commands::bench::run(&arguments, cli.output),
         Command::Profile(arguments) => commands::profile::run(&arguments, cli.output),

@@ -16,7 +16,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::seconds;
 use crate::client_home::ClientHome;
-use crate::cluster::{cluster_of, fresh_key};
+use crate::cluster::{KeyArgument, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use crate::output::{Format, print, print_json_line};
@@ -26,9 +26,11 @@ use crate::parent::ParentArgument;
 /// answer is given when f + 1 replicas agree on it. docs/own-service.md has the requests.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A client's home: its cluster.toml. Each run has a session and a key of its own.
+    /// A client's home: its cluster.toml. Each run has a session of its own.
     #[command(flatten)]
     pub home: ClientHome,
+    #[command(flatten)]
+    pub key: KeyArgument,
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS", conflicts_with = "unix")]
     pub listen: HostPort,
@@ -48,7 +50,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
     logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
-    let key = fresh_key(&home)?;
+    let key = arguments.key.key(&home)?;
     let authenticity = arguments.home.authenticity(&cluster)?;
     let failed = |error: std::io::Error| failure(error.to_string(), arguments);
     let runtime =

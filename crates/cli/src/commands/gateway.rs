@@ -22,7 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::arguments::{SendTo, seconds};
 use crate::client_home::ClientHome;
-use crate::cluster::{client_config, cluster_of, fresh_key};
+use crate::cluster::{KeyArgument, client_config, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use crate::output::{Format, print, print_json_line};
@@ -31,9 +31,11 @@ use crate::parent::ParentArgument;
 /// Answer the Redis protocol, and order what comes in through the cluster.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A client's home: its cluster.toml. Each run has a session and a key of its own.
+    /// A client's home: its cluster.toml. Each run has a session of its own.
     #[command(flatten)]
     pub home: ClientHome,
+    #[command(flatten)]
+    pub key: KeyArgument,
     /// Where to listen; port 0: any free one, which is printed.
     #[arg(long, default_value = "127.0.0.1:6379", value_name = "ADDRESS")]
     pub listen: HostPort,
@@ -82,7 +84,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
     let limits = limits(&cluster, &arguments.listen)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
-    let key = fresh_key(&home)?;
+    let key = arguments.key.key(&home)?;
     let authenticity = arguments.home.authenticity(&cluster)?;
     let failed = |error: std::io::Error| failure(error.to_string(), &arguments.listen);
     let runtime =

@@ -5,9 +5,11 @@ mod newcomer;
 mod shown;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use quorate_core::ReplicaId;
+use quorate_core::base::crypto::ClientSigner;
 use quorate_core::base::wire::DecodeError;
 use quorate_core::ledger::change::SignedChange;
 use quorate_crypto::SecretKey;
@@ -18,7 +20,7 @@ use quorate_node::config::{Cluster, Finding, Home, MemberFile, Place};
 use tokio::runtime::Runtime;
 
 use crate::client_home::ClientHome;
-use crate::cluster::cluster_of;
+use crate::cluster::{cluster_of, fresh_key};
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
 use crate::output::Format;
@@ -63,7 +65,7 @@ pub enum Command {
 pub struct Signing {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    home: ClientHome,
+    pub(super) home: ClientHome,
     /// The key file of an administrator. Can be repeated.
     #[arg(long, value_name = "KEYFILE")]
     administrator: Vec<PathBuf>,
@@ -176,7 +178,7 @@ pub struct FileArguments {
 pub struct HomeOnly {
     /// A client's home: its cluster.toml.
     #[command(flatten)]
-    home: ClientHome,
+    pub(super) home: ClientHome,
 }
 
 fn weight(text: &str) -> Result<(u16, u16), String> {
@@ -298,7 +300,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Reads `cluster.toml`, and asks the cluster who its members are by now.
-    pub fn of(client: &ClientHome) -> Result<Self, Failure> {
+    pub(super) fn of(client: &ClientHome) -> Result<Self, Failure> {
         let home = client.home();
         let cluster = cluster_of(&home)?;
         let mut known = Self::at(home, cluster)?;
@@ -337,6 +339,18 @@ impl Known {
         let place = Place::File(self.home.cluster_file());
         let (what, remedy) = (what.to_string(), remedy.to_owned());
         Failure::new(Exit::Failed, Finding { what, place, remedy })
+    }
+
+    /// Whose session a command goes through that administrators signed: theirs, since they always
+    /// get one. Without any, that of a fresh key.
+    pub(super) fn client_of(
+        &self,
+        administrators: &[SecretKey],
+    ) -> Result<Arc<dyn ClientSigner>, Failure> {
+        match administrators.first() {
+            Some(administrator) => Ok(Arc::new(administrator.clone())),
+            None => fresh_key(&self.home),
+        }
     }
 
     fn newcomer(&self, file: &Path) -> Result<Edit, Failure> {

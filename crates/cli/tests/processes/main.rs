@@ -18,6 +18,7 @@ mod processor;
 mod proofs;
 mod recovery;
 mod redis;
+mod rights;
 mod sequencer;
 mod services;
 mod snowman;

@@ -9,14 +9,14 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::cluster::{Cluster, quorate, wait_until};
 use crate::needs;
 
-struct Gateway {
+pub struct Gateway {
     child: Child,
     port: String,
     log: PathBuf,
 }
 
 impl Gateway {
-    fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
+    pub fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
         let log = cluster.folder().join("client").join("gateway.log");
         let mut child = quorate()
             .args(["--output", "json", "gateway", "--listen", "127.0.0.1:0", "--home"])
@@ -32,7 +32,7 @@ impl Gateway {
         Self { child, port: port.to_owned(), log }
     }
 
-    fn connect(&self) -> BufReader<TcpStream> {
+    pub fn connect(&self) -> BufReader<TcpStream> {
         BufReader::new(TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap())
     }
 
@@ -72,7 +72,7 @@ impl Drop for Gateway {
 }
 
 /// One command that is answered with one line.
-fn ask(connection: &mut BufReader<TcpStream>, command: &str) -> String {
+pub fn ask(connection: &mut BufReader<TcpStream>, command: &str) -> String {
     connection.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
     let mut line = String::new();
     connection.read_line(&mut line).unwrap();

@@ -11,8 +11,8 @@ use crate::base::membership::{Committee, Governance};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 
 /// What the reply to such a command begins with if it was carried out; a number follows (u64,
-/// little-endian): the next epoch, or the serial of the directive. The reply to one that was refused
-/// is the reason, in words.
+/// little-endian): the next epoch, or the serial of the directive. The reply to one that was
+/// refused is the reason, in words.
 pub const CHANGED: u8 = 0;
 /// What the reply to such a command begins with if it was refused.
 const REFUSED: u8 = 1;

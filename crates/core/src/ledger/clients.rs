@@ -4,13 +4,13 @@
 //! root, so all replicas judge a client alike. As long as nobody has made a list, anybody may send
 //! commands, and the list costs nothing.
 //!
-//! - The [`Admission`] says what the list is for: with [`Admission::Open`] it names exceptions, with
-//!   [`Admission::Listed`] all who may send commands.
+//! - The [`Admission`] says what the list is for: with [`Admission::Open`] it names exceptions,
+//!   with [`Admission::Listed`] all who may send commands.
 //! - A key is *granted* something, or *revoked*. A revoked key may do nothing, whatever the
 //!   admission; that is forgotten by order alone, so that an open cluster can bar a key.
-//! - A [`Grant`] says what a key may do. The ledger sees to [`write`](Grant::write). The application
-//!   sees to the [prefixes](Grant::prefixes), since it alone knows what a command touches
-//!   ([`Caller`](super::state_machine::Caller)). Each replica sees to the
+//! - A [`Grant`] says what a key may do. The ledger sees to [`write`](Grant::write). The
+//!   application sees to the [prefixes](Grant::prefixes), since it alone knows what a command
+//!   touches ([`Caller`](super::state_machine::Caller)). Each replica sees to the
 //!   [rate](Grant::commands_per_second) for itself, since time is no part of the state.
 //!
 //! The list is bounded by [`MAX_BYTES`] of its encoding, which fits the header of a snapshot. A
@@ -277,8 +277,8 @@ impl Decode for Grant {
     }
 }
 
-/// Admission, serial u64, count u32, and by ascending keys: key 32, 0 if it is revoked, or 1 and the
-/// grant.
+/// Admission, serial u64, count u32, and by ascending keys: key 32, 0 if it is revoked, or 1 and
+/// the grant.
 impl Encode for Clients {
     fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(HEAD_BYTES + self.bytes);

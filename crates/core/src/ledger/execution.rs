@@ -2,9 +2,9 @@
 //! the application, and the state both are in gets a root.
 //!
 //! The root of a state is H(height ‖ block id ‖ application's root ‖ session table's root ‖ digest
-//! of the members ‖ digest of the list of clients), see [`StateSummary`]. Blocks carry the root of an ancestor's state, so replicas
-//! that disagree find out, and a snapshot is believed when its root is one that a quorum signed. So
-//! is what a [`View`] of the state proves to a client.
+//! of the members ‖ digest of the list of clients), see [`StateSummary`]. Blocks carry the root of
+//! an ancestor's state, so replicas that disagree find out, and a snapshot is believed when its
+//! root is one that a quorum signed. So is what a [`View`] of the state proves to a client.
 
 mod error;
 mod kept;

@@ -215,16 +215,17 @@ impl Frame {
         Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
     }
 
-    /// The same, resting as well on the signatures of the change of members or the directive that it
-    /// may be. These can be hundreds: where members are fixed, no stranger may have them verified.
+    /// The same, resting as well on the signatures of the change of members or the directive that
+    /// it may be. These can be hundreds: where members are fixed, no stranger may have them
+    /// verified.
     #[must_use]
     pub fn claim_with_approvals(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let more = match (self.change(), self.directive()) {
+        let approvals = match (self.change(), self.directive()) {
             (Some(Ok(change)), _) => change.checks(chain),
             (_, Some(Ok(directive))) => directive.checks(chain),
             _ => return self.claim(chain),
         };
-        let more = planted!("approvals-unchecked", Vec::new(), more);
+        let more = planted!("approvals-unchecked", Vec::new(), approvals);
         let claim = self.claim(chain);
         let checks = claim.checks().iter().cloned().chain(more).collect();
         Claim::new(claim.unverified().clone(), checks)

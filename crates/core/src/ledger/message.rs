@@ -508,15 +508,14 @@ impl Decode for Response {
                 id: reader.u64()?,
                 offer: reader.byte_string("offer", MAX_REPLY_BYTES)?,
             }),
-            14 => Ok(Self::Chunk {
-                id: reader.u64()?,
-                last: match reader.u8()? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(DecodeError::Invalid { field: "whether a chunk is the last" }),
-                },
-                bytes: reader.byte_string("chunk", MAX_CHUNK_BYTES)?,
-            }),
+            14 => {
+                let (id, last) = (reader.u64()?, reader.u8()?);
+                if last > 1 {
+                    return Err(DecodeError::Invalid { field: "whether a chunk is the last" });
+                }
+                let bytes = reader.byte_string("chunk", MAX_CHUNK_BYTES)?;
+                Ok(Self::Chunk { id, last: last == 1, bytes })
+            }
             15 => Ok(Self::Clients {
                 id: reader.u64()?,
                 clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,

@@ -18,10 +18,10 @@
 //! wait are activity. A retry is none: anybody who saw a frame can replay it, and could keep a dead
 //! session alive.
 //!
-//! *Rights.* A key that the [list of clients](crate::ledger::clients) does not admit gets no session.
-//! A directive that takes its rights from a key [ends its session](Rejection::Revoked) where the
-//! directive executes: the frames behind it in the same block are turned down, as all later ones.
-//! Administrators have sessions whatever the list says, for what administrators sign.
+//! *Rights.* A key that the [list of clients](crate::ledger::clients) does not admit gets no
+//! session. A directive that takes its rights from a key [ends its session](Rejection::Revoked)
+//! where the directive executes: the frames behind it in the same block are turned down, as all
+//! later ones. Administrators have sessions whatever the list says, for what administrators sign.
 //!
 //! *Commands.* Numbers begin at 1 and execute without gaps.
 //! - A frame that begins at the next number, or overlaps it, executes from the next number on.
@@ -192,7 +192,8 @@ impl Sessions {
     }
 
     /// An epoch begins, whose administrators may be others. The sessions of those who are none any
-    /// more, and not listed, end. (Frames that waited in them are turned down when they come again.)
+    /// more, and not listed, end. (Frames that waited in them are turned down when they come
+    /// again.)
     pub(super) fn begin_epoch(&mut self, committee: Option<Committee>) {
         self.rights = Rights::new(Arc::clone(self.clients()), committee);
         let mut nobody_asks = Plan::at(Height(0), 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_core::base::crypto::{PublicKey, Signature};
-use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Outcome, Rejection};
 use quorate_core::ledger::change::{Change, SignedChange};

@@ -111,8 +111,8 @@ pub enum DirectiveError {
     NotCarriedOut(#[from] ChangeError),
 }
 
-/// Submits a directive, in a session of `client`: an administrator always gets one. `clients` is the
-/// list as it is known.
+/// Submits a directive, in a session of `client`: an administrator always gets one. `clients` is
+/// the list as it is known.
 ///
 /// # Errors
 /// [`DirectiveError`].

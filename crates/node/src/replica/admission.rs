@@ -1,21 +1,21 @@
 //! Who may send commands, at the door: frames of others are turned away before anything of them is
 //! hashed or verified.
 //!
-//! The list of clients is replicated state ([`quorate_core::ledger::clients`]), and the state has the
-//! last word. The deciding thread publishes the list whenever it has changed
-//! ([`Published`]); the clients' stage looks at it once a batch.
+//! The list of clients is replicated state ([`quorate_core::ledger::clients`]), and the state has
+//! the last word. The deciding thread publishes the list whenever it has changed ([`Published`]);
+//! the clients' stage looks at it once a batch.
 //!
 //! # What a client is told
 //! A replica may be behind, and not know yet that a client was allowed. So it says that a frame is
-//! rejected only if that will stay true: the frame asks for a session (its client may ask again), or
-//! it is of a session whose number is below that of any session that a key without rights could have
-//! opened since. Of other frames it says that it is not ready, and clients ask again.
+//! rejected only if that will stay true: the frame asks for a session (its client may ask again),
+//! or it is of a session whose number is below that of any session that a key without rights could
+//! have opened since. Of other frames it says that it is not ready, and clients ask again.
 //!
 //! # Rates
 //! A key with a rate has a bucket of tokens, one a command; a second's worth fits. Each replica has
 //! buckets of its own. A frame is taken as long as there is a token, and takes as many as it has
-//! commands, so a bucket may be in debt for a while. It pays when its signature has held: nobody can
-//! use up the tokens of another. A client beyond its rate hears that the replica is busy.
+//! commands, so a bucket may be in debt for a while. It pays when its signature has held: nobody
+//! can use up the tokens of another. A client beyond its rate hears that the replica is busy.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -153,7 +153,8 @@ impl Admission {
         self.bucket(key, now).is_some_and(|bucket| bucket.tokens < BILLION)
     }
 
-    /// Takes a key's tokens for so many commands, whose signature holds. Says whether there was one.
+    /// Takes a key's tokens for so many commands, whose signature holds. Says whether there was
+    /// one.
     pub fn pay(&mut self, key: &PublicKey, commands: u32, now: Instant) -> bool {
         let Some(bucket) = self.bucket(key, now) else { return true };
         let has_one = bucket.tokens >= BILLION;

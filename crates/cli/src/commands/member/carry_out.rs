@@ -30,7 +30,7 @@ pub(in crate::commands) fn edits(
 ) -> Result<(), Failure> {
     let mut change = planned(known, edits)?;
     sign(known, &mut change, administrators);
-    submitted(known, change)?;
+    submitted(known, change, administrators)?;
     told(known, format)
 }
 
@@ -48,7 +48,7 @@ pub(super) fn replace(
     planned(known, &[Edit::Remove(id)])?;
     let mut change = planned(known, std::slice::from_ref(&newcomer))?;
     sign(known, &mut change, administrators);
-    submitted(known, change)?;
+    submitted(known, change, administrators)?;
     let began = Instant::now();
     let mut change = planned(known, &[Edit::Promote(new_id), Edit::Remove(id)])?;
     sign(known, &mut change, administrators);
@@ -65,7 +65,7 @@ pub(super) fn replace(
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    submitted(known, change)?;
+    submitted(known, change, administrators)?;
     told(known, format)
 }
 
@@ -174,7 +174,7 @@ pub(super) fn submit(
 ) -> Result<(), Failure> {
     let mut change = known.read(file)?;
     sign(known, &mut change, administrators);
-    submitted(known, change)?;
+    submitted(known, change, administrators)?;
     told(known, format)
 }
 
@@ -210,7 +210,11 @@ fn gathered(
 }
 
 /// Has the members give their words, submits, and waits for the epoch.
-fn submitted(known: &mut Known, mut change: SignedChange) -> Result<(), Failure> {
+fn submitted(
+    known: &mut Known,
+    mut change: SignedChange,
+    administrators: &[SecretKey],
+) -> Result<(), Failure> {
     let current = known.chain.committee().clone();
     if let Err(refusal) = change.approved(&current, current.opening()) {
         return Err(refused(known, &refusal));
@@ -223,7 +227,8 @@ fn submitted(known: &mut Known, mut change: SignedChange) -> Result<(), Failure>
     for (id, why) in gathered(known, &mut change, &current) {
         eprintln!("warning: replica {id} is not ready: {why}");
     }
-    let done = change::submit(&change, &known.cluster, &mut known.chain);
+    let client = known.client_of(administrators)?;
+    let done = change::submit(&change, &known.cluster, &mut known.chain, client);
     let done = known.runtime.block_on(done);
     done.map_err(|error| match error {
         ChangeError::Refused(refusal) => refused(known, &refusal),
@@ -266,7 +271,12 @@ fn told(known: &Known, format: Format) -> Result<(), Failure> {
 }
 
 fn write_new(file: &Path, change: &SignedChange) -> Result<(), Failure> {
-    let written = std::fs::File::create_new(file)
-        .and_then(|mut created| created.write_all(&change.to_command()));
+    write_command(file, &change.to_command())
+}
+
+/// Writes a command down that others are to sign.
+pub(in crate::commands) fn write_command(file: &Path, command: &[u8]) -> Result<(), Failure> {
+    let written =
+        std::fs::File::create_new(file).and_then(|mut created| created.write_all(command));
     written.map_err(|error| Failure::io(error, file, "name a file that is not there yet"))
 }

@@ -20,8 +20,9 @@ use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
 
 /// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block
 /// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ digest of the members 32 ‖
-/// digest of the list of clients 32 ‖ chunks of the session table u32 ‖ the committee, behind a byte
-/// that says whether there is one ‖ the list of clients. The session table's chunks follow, and then the application's.
+/// digest of the list of clients 32 ‖ chunks of the session table u32 ‖ the committee, behind a
+/// byte that says whether there is one ‖ the list of clients. The session table's chunks follow,
+/// and then the application's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The state, whose root follows.

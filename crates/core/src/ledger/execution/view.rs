@@ -20,8 +20,8 @@ pub struct StateSummary {
     /// The [digest](crate::base::membership::Committee::digest) of the members that order the next
     /// block: in the last state of an epoch those of the next. Zero where members are fixed.
     pub members: Digest,
-    /// The [digest](crate::ledger::clients::Clients::digest) of the list of clients. Zero as long as
-    /// nobody has made one.
+    /// The [digest](crate::ledger::clients::Clients::digest) of the list of clients. Zero as long
+    /// as nobody has made one.
     pub clients: Digest,
 }
 

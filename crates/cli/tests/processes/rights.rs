@@ -1,0 +1,133 @@
+//! Who may send commands to a cluster, with the commands that operators use.
+
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::Arc;
+
+use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::client::message::Rejection;
+use quorate_core::client::{ClientError, Fatal};
+use quorate_crypto::{SecretKey, key_file};
+use quorate_node::client::Client;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, quorate, wait_until};
+use crate::redis::{Gateway, ask};
+
+const SETTINGS: [&str; 2] = ["processor.preempts=false", "listen.http=127.0.0.1:0"];
+
+/// Runs `quorate client` in the client's home; the first so many administrators sign.
+fn client(cluster: &Cluster, administrators: usize, arguments: &[&str]) -> Output {
+    let mut command = quorate();
+    command.args(["--output", "json", "client"]).args(arguments);
+    for number in 0..administrators {
+        let file = cluster.folder().join(format!("administrator-{number}.key"));
+        command.arg("--administrator").arg(file);
+    }
+    command.arg("--home").arg(cluster.folder().join("client")).output().unwrap()
+}
+
+fn done(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Makes a key by `quorate keygen`: its file, and the public half.
+fn keygen(cluster: &Cluster, name: &str) -> (PathBuf, String) {
+    let file = cluster.folder().join(name);
+    let made = quorate().args(["--output", "json", "keygen"]).arg(&file).output().unwrap();
+    (file, done(&made)["public_key"].as_str().unwrap().to_owned())
+}
+
+/// Opens a session by a key; why there is none.
+fn connect(cluster: &Cluster, key: SecretKey) -> Result<(), Fatal> {
+    let connecting = Client::connect(cluster.client_config(), Arc::new(key));
+    cluster.runtime.block_on(connecting).map(drop)
+}
+
+/// Administrators who do not sit together allow a gateway some keys, and close the cluster. It is
+/// so after everybody lost power. Then the gateway's key is revoked, and it says why it ends.
+#[test]
+fn administrators_say_who_may_send_commands() {
+    let mut cluster = Cluster::start(&["--administrators", "2", "--approvals", "2"], &SETTINGS);
+    let (file, key) = keygen(&cluster, "app.key");
+    let open = json!({ "policy": "open", "next_serial": 1, "clients": [] });
+    assert_eq!(done(&client(&cluster, 0, &["list"])), open);
+
+    let allow = ["allow", &key, "--prefix", "app:", "--prefix", "tmp:", "--rate", "1000"];
+    let said = refusal(&client(&cluster, 1, &allow));
+    assert!(said.contains("1 administrators signed, 2 must") && said.contains("--out"), "{said}");
+    let written = cluster.folder().join("directive").display().to_string();
+    let planned = client(&cluster, 1, &[&allow[..], &["--out", &written]].concat());
+    assert_eq!(done(&planned)["signed"], 1);
+    let approved = quorate()
+        .args(["-o", "json", "client", "approve", &written, "--administrator"])
+        .arg(cluster.folder().join("administrator-1.key"))
+        .arg("--home")
+        .arg(cluster.folder().join("client"))
+        .output()
+        .unwrap();
+    assert_eq!(done(&approved)["signed"], 2);
+    let listed = done(&client(&cluster, 0, &["submit", &written]));
+    let entry = json!({
+        "key": key, "revoked": false, "write": true, "prefixes": ["app:", "tmp:"],
+        "commands_per_second": 1000,
+    });
+    assert_eq!(listed["clients"], json!([entry]));
+    let again = refusal(&client(&cluster, 0, &["submit", &written]));
+    assert!(again.contains("serial 1, and the next one is 2"), "{again}");
+    let closed = done(&client(&cluster, 2, &["policy", "listed"]));
+    assert_eq!((&closed["policy"], &closed["next_serial"]), (&json!("listed"), &json!(3)));
+
+    cluster.kill_all();
+    cluster.start_all();
+    assert_eq!(done(&client(&cluster, 0, &["list"])), closed);
+    let stranger = connect(&cluster, SecretKey::generate().unwrap());
+    assert_eq!(stranger, Err(Fatal::Rejected(Rejection::NotListed)));
+    let gateway = Gateway::start(&cluster, &["--client-key", &file.display().to_string()]);
+    let mut redis = gateway.connect();
+    assert_eq!(ask(&mut redis, "SET app:a 1"), "+OK");
+    for outside in ["SET b 1", "MSET app:a 2 b 1", "DEL app:a b", "FLUSHALL", "DBSIZE"] {
+        let answer = ask(&mut redis, outside);
+        assert!(answer.starts_with("-NOPERM"), "{outside}: {answer}");
+    }
+    assert_eq!(ask(&mut redis, "INCR app:a"), ":2", "what was refused changed nothing");
+
+    done(&client(&cluster, 2, &["revoke", &key]));
+    let answer = ask(&mut redis, "SET app:a 1");
+    assert!(answer.starts_with('-'), "{answer}");
+    let key_of_file = key_file::read(&file).unwrap();
+    assert_eq!(quorate_core::Digest(key_of_file.public_key().0).to_string(), key);
+    assert_eq!(connect(&cluster, key_of_file), Err(Fatal::Rejected(Rejection::Revoked)));
+    wait_until("a replica's log names who was refused", || {
+        (0..4).any(|id| cluster.log_text(id).contains(&key))
+    });
+    let said = ClientError::Fatal(Fatal::Rejected(Rejection::Revoked)).to_string();
+    assert!(said.contains("is revoked") && said.contains("quorate client allow"), "{said}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_remedy() {
+    let cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let (_, key) = keygen(&cluster, "app.key");
+    for (arguments, expected) in [
+        (&["allow", "12ab"][..], "64 hexadecimal digits"),
+        (&["allow", &key, "--prefix", ""], "it is empty"),
+        (&["allow", &key, "--rate", "0"], "--rate"),
+        (&["allow", &key, "--read-only", "--rate", "5"], "cannot be used with"),
+        (&["forget", &key], "the list of clients does not name this key"),
+        (&["submit", "/nowhere"], "name the file that `quorate client … --out` wrote"),
+    ] {
+        let said = refusal(&client(&cluster, 1, arguments));
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    drop(cluster);
+    let fixed = Cluster::new(&[], &SETTINGS);
+    let said = refusal(&client(&fixed, 0, &["list"]));
+    assert!(said.contains("has no [governance]"), "{said}");
+}
