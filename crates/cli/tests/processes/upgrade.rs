@@ -1,6 +1,6 @@
-//! Releases that are put in place one replica after another while clients write, and a switch at the
-//! end. The laboratory lets one program pass for two: an old one, and a new one that speaks one more
-//! version of the wire protocol and supports newer rules.
+//! Releases that are put in place one replica after another while clients write, and a switch at
+//! the end. The laboratory lets one program pass for two: an old one, and a new one that speaks one
+//! more version of the wire protocol and supports newer rules.
 
 use std::process::Output;
 use std::time::Duration;

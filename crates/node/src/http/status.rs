@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::history::EVERY;
 use super::warnings::Warning;
 use super::{Facts, VERSION};
+use crate::replica::metrics::Metrics;
 
 /// The members, those that learn among them.
 fn members(facts: &Facts, committee: &Committee, connected: &[u16]) -> Vec<Value> {
@@ -21,7 +22,18 @@ fn members(facts: &Facts, committee: &Committee, connected: &[u16]) -> Vec<Value
     committee.replicas().map(member).collect()
 }
 
-/// The object. Names of [`Metrics::numbers`](crate::replica::metrics::Metrics::numbers) stand
+/// How large the state is, and where it differs.
+fn state(metrics: &Metrics) -> Value {
+    json!({
+        "bytes": metrics.state_bytes.get(),
+        "limit_bytes": metrics.state_limit_bytes.get(),
+        "snapshot_bytes": metrics.snapshot_bytes.get(),
+        "snapshot_limit_bytes": metrics.snapshot_limit_bytes.get(),
+        "root_differs_at": metrics.state_root_differs_at.get(),
+    })
+}
+
+/// The object. Names of [`Metrics::numbers`] stand
 /// under `numbers`, beside what people look for first.
 pub(super) fn of(facts: &Facts) -> Value {
     let metrics = &facts.metrics;
@@ -75,13 +87,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         "peers": connected,
         "clients": metrics.client_connections.get(),
         "log_bytes": metrics.log_bytes.get(),
-        "state": {
-            "bytes": metrics.state_bytes.get(),
-            "limit_bytes": metrics.state_limit_bytes.get(),
-            "snapshot_bytes": metrics.snapshot_bytes.get(),
-            "snapshot_limit_bytes": metrics.snapshot_limit_bytes.get(),
-            "root_differs_at": metrics.state_root_differs_at.get(),
-        },
+        "state": state(metrics),
         "abstaining": metrics.abstain_until_view.get() != 0,
         "rejoining": metrics.rejoining.get() != 0,
         "last_seconds": last.map(|one| json!({

@@ -3,8 +3,8 @@
 //! Replicas of one epoch must compute the same states, whatever programs they run. So a program
 //! that executes in a new way does so only under new *rules*, and rules are switched on by an
 //! ordered command: they are a part of the committee, and a change of the members raises them
-//! ([`change`](crate::ledger::change)). In an epoch all replicas execute by the same rules, from its
-//! first block to its last.
+//! ([`change`](crate::ledger::change)). In an epoch all replicas execute by the same rules, from
+//! its first block to its last.
 //!
 //! There are two numbers, because two authors count. The core numbers what *it* does with decided
 //! blocks: sessions, changes, the encoding of the state. The application numbers what *its*

@@ -1,5 +1,5 @@
-//! What is not executed: commands that all replicas agree to leave out, because the application stops
-//! at them; and blocks of an epoch whose [rules](super::rules) this program does not know.
+//! What is not executed: commands that all replicas agree to leave out, because the application
+//! stops at them; and blocks of an epoch whose [rules](super::rules) this program does not know.
 
 use std::collections::BTreeSet;
 
