@@ -33,8 +33,8 @@ fn state(metrics: &Metrics) -> Value {
     })
 }
 
-/// The object. Names of [`Metrics::numbers`] stand
-/// under `numbers`, beside what people look for first.
+/// The object. Names of [`Metrics::numbers`] stand under `numbers`, beside what people look for
+/// first.
 pub(super) fn of(facts: &Facts) -> Value {
     let metrics = &facts.metrics;
     let numbers: Map<_, _> = metrics
