@@ -59,7 +59,7 @@ pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
 use catch_up::CatchUp;
-use epochs::Epochs;
+use epochs::{Epochs, Voice};
 use message::PeerMessage;
 use payload::Payload;
 use pending::Pending;
@@ -192,6 +192,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     #[must_use]
     pub fn is_rejoining(&self) -> bool {
         self.amnesia.is_own()
+    }
+
+    /// Whether this replica says nothing, since it is in an epoch that it knows to have ended, and
+    /// does not know what it said there.
+    #[must_use]
+    pub fn is_mute(&self) -> bool {
+        self.epochs.voice == Voice::Mute
     }
 
     /// The earliest timer, if one is running.
@@ -408,7 +415,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         for record in records {
             match record {
                 // It would take the place of what is remembered of a later epoch.
-                protocol::Record::Memory(_) if mutant!("mute-replica-writes", false, !speaks) => {}
+                protocol::Record::Memory(_) if !speaks => {}
                 protocol::Record::Memory(memory) => fx.record(Record::Memory(memory)),
                 protocol::Record::Block(block) => self.record_block(block, fx),
             }

@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
-use quorate_core::ledger::execution::{Execution, SnapshotError, SnapshotHandle};
+use quorate_core::ledger::execution::{Execution, SnapshotHandle};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::replica::{Halt, Input, Recovery, Refused, Replica, Settings, SnapshotMeta};
-use quorate_core::{Digest, Duration, Height, ReplicaId, Time, View};
-use quorate_journal::OpenError;
+use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta};
+use quorate_core::{Duration, Height, ReplicaId, Time, View};
 
 use super::adversary::Around;
 use super::app::Register;
 use super::client::{Client, Sent, Targets};
 use super::clock::Clock;
 use super::config::Config;
-use super::disk::{Disk, Found};
+use super::disk::Disk;
 use super::events::{Event, Events, Parcel};
 use super::family::{Family, HotStuffs};
 use super::faults::Faults;
@@ -217,7 +216,7 @@ impl<F: Family> Cluster<F> {
         }
     }
 
-    fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core<F> {
+    pub(crate) fn make_core(&self, slot: usize, execution: Execution<Register>) -> Core<F> {
         let id = self.slots[slot].id;
         let protocol = F::protocol(self, slot);
         let committee = self.config.committee();
@@ -225,104 +224,9 @@ impl<F: Family> Cluster<F> {
     }
 
     /// What makes the applications of a slot's program.
-    fn fresh(&self, slot: usize) -> impl Fn() -> Register + Send + use<F> {
+    pub(crate) fn fresh(&self, slot: usize) -> impl Fn() -> Register + Send + use<F> {
         let (service, newest) = (self.config.service.clone(), self.slots[slot].newest_rules);
         move || Register::of(service.as_ref().map(Hosting::fresh), newest)
-    }
-
-    /// Opens a slot's disk.
-    fn open_disk(&mut self, slot: usize, rejoin: bool) -> Result<Found<F::Types>, OpenError> {
-        let (site, fresh) = (self.config.site::<F>(self.slots[slot].id), self.fresh(slot));
-        let breaks_at = self.slots[slot].breaks_at;
-        self.slots[slot].disk.open(&site, rejoin, &|| Register { breaks_at, ..fresh() })
-    }
-
-    /// Starts a replica with what its disk holds. Where that can be read and is not what production
-    /// starts with, the replica has lost its data, and rejoins without; where it cannot be read or
-    /// written, it stays down.
-    ///
-    /// # Panics
-    /// If the disk is refused though nothing was done to it that may lead to that.
-    pub fn boot(&mut self, slot: usize) {
-        if self.slots[slot].lost_data && self.slots[slot].disk.is_blank() {
-            let nonce = self.rng.number() as u8;
-            return self.rejoin(slot, nonce);
-        }
-        let Found { execution, recovery, restored } = match self.open_disk(slot, false) {
-            Ok(found) => found,
-            Err(error) => return self.refused(slot, &error),
-        };
-        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
-        self.note(slot, || "starts".into());
-        let first = match recovery {
-            Some(recovery) => Input::Start(Box::new(recovery)),
-            None => {
-                // It was stopped while it rejoined.
-                let nonce = Digest([self.rng.number() as u8; 32]);
-                Input::Rejoin { nonce, restored: Box::new(restored) }
-            }
-        };
-        self.turn(slot, first);
-        self.tell_log(slot);
-        self.connect(slot);
-    }
-
-    /// What is on its disk was refused.
-    fn refused(&mut self, slot: usize, error: &OpenError) {
-        if self.slots[slot].disk.is_off() || error.io().is_some() {
-            let cause = error.io().map(std::io::Error::kind);
-            return self.storage_failed(slot, cause, &error.to_string());
-        }
-        if let OpenError::State(SnapshotError::Rules(unknown)) = error {
-            return self.slots[slot].halted = Some(Halt::Execution((*unknown).into()));
-        }
-        let id = self.slots[slot].id;
-        assert!(
-            self.slots[slot].disk.is_damaged(),
-            "durability: r{id} cannot use what it wrote: {error}"
-        );
-        self.count_disk_faults(slot);
-        self.faults.fired("data refused");
-        self.note(slot, || format!("refuses its data: {error}"));
-        let nonce = self.rng.number() as u8;
-        self.rejoin(slot, nonce);
-    }
-
-    /// Tells a replica where its log begins.
-    pub(crate) fn tell_log(&mut self, slot: usize) {
-        if let Some(begins) = self.slots[slot].disk.begins() {
-            self.turn(slot, Input::LogBegins(begins));
-        }
-    }
-
-    /// Starts a replica whose disk was lost.
-    pub fn rejoin(&mut self, slot: usize, nonce: u8) {
-        self.slots[slot].disk = Disk::default();
-        self.slots[slot].lost_data = true;
-        self.oracles.forgot(self.slots[slot].id);
-        let Found { execution, .. } = match self.open_disk(slot, true) {
-            Ok(found) => found,
-            Err(error) => return self.refused(slot, &error),
-        };
-        self.slots[slot].core = Some(Box::new(self.make_core(slot, execution)));
-        self.note(slot, || "starts without its data, and asks the others".into());
-        let (nonce, restored) = (Digest([nonce; 32]), Box::new(Recovery::nothing()));
-        self.turn(slot, Input::Rejoin { nonce, restored });
-        self.connect(slot);
-    }
-
-    /// Channels open between a replica that has just started and all that run.
-    fn connect(&mut self, slot: usize) {
-        for peer in 0..self.slots.len() {
-            if peer != slot && self.slots[peer].core.is_some() {
-                self.reconnect(slot, peer);
-            }
-        }
-        for client in 0..self.clients.len() {
-            let id = self.slots[slot].id;
-            let sent = self.clients[client].reconnected(self.now, id);
-            self.submit(client, sent);
-        }
     }
 
     /// A channel between two replicas opens (again): both are told.

@@ -66,6 +66,8 @@ pub struct Config {
     pub batch_commands: usize,
     /// Blocks from one snapshot to the next.
     pub snapshot_blocks: u64,
+    /// A snapshot takes this long to be written.
+    pub snapshot_micros: u64,
     /// Logs are cut at snapshots.
     pub retire: bool,
     /// Bytes of records that a segment of a log has room for: the largest block must fit, and what
@@ -120,6 +122,7 @@ impl Default for Config {
             inline_bytes: 4096,
             batch_commands: 100,
             snapshot_blocks: 1_000_000,
+            snapshot_micros: 5_000,
             retire: false,
             log_room_bytes: 32 << 10,
             sync_micros: (0, 0),

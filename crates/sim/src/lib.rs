@@ -9,6 +9,7 @@
 pub mod administrator;
 pub mod adversary;
 pub mod app;
+mod boot;
 pub mod campaign;
 pub mod client;
 pub mod clock;

@@ -39,7 +39,8 @@ pub enum Trouble {
     Liars,
     /// Up to f replicas lose their data; or one lies, as above, and f − 1 do.
     LostData,
-    /// Members change, of eight replicas that are all correct. Only where it is asked for.
+    /// Members change, of eight replicas that are all correct; one may lose its data. Only where it
+    /// is asked for.
     Changes,
     /// The same, and one of them may lie, as above.
     LyingChanges,

@@ -79,7 +79,7 @@ impl<T: Types> Epochs<T> {
 
     /// Whether the replica may say something in the current epoch.
     pub fn speaks(&self) -> bool {
-        mutant!("mute-replica-speaks", self.voice != Voice::Asks, self.voice == Voice::Speaks)
+        self.voice == Voice::Speaks
     }
 
     /// Whether it waits for testimonies.

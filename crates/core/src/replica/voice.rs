@@ -229,7 +229,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ) {
         let status = self.protocol.status();
         let abstains = status.abstain_until >= status.view && status.abstain_until > View(0);
-        if abstains && mutant!("abstention-ends-with-its-epoch", false, !self.amnesia.is_own()) {
+        if abstains && !self.amnesia.is_own() {
             let mut bytes = now.0.to_le_bytes().to_vec();
             self.settings.me.encode(&mut bytes);
             bytes.extend_from_slice(&handover.state.block_id.0);

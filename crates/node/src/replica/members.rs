@@ -21,6 +21,11 @@ impl<T: Types> Reach<T> {
     /// An epoch has begun; how the one before it ended is on disk, and is being sent.
     pub(super) fn begin_epoch(&mut self, committee: Committee) {
         let (epoch, size) = (committee.epoch(), committee.replicas().count());
+        if epoch <= self.epochs.committee().epoch() {
+            // A replica whose state is of an earlier epoch than it knows of comes to it again. Its
+            // channels and its key are those of the last one.
+            return tracing::info!("it comes to epoch {epoch} again");
+        }
         for id in committee.replicas() {
             let unread = committee.member(id).and_then(|member| Contact::of(member).err());
             if let Some(error) = unread {

@@ -122,7 +122,7 @@ impl Setup {
         execution.skip(std::mem::take(&mut self.skipped_commands));
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
-        let ended = recovery.as_ref().map_or(&[][..], |recovery| &recovery.handovers);
+        let ended = &recovery.as_ref().unwrap_or(&restored).handovers;
         let epochs = self.come_through(ended, &metrics);
         epochs.clients.note(execution.sessions());
 

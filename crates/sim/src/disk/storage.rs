@@ -15,9 +15,6 @@ use crate::cluster::Cluster;
 use crate::events::Event;
 use crate::family::Family;
 
-/// How long a snapshot takes to be written, in microseconds.
-const SNAPSHOT_MICROS: u64 = 5_000;
-
 /// What the system said, if that is why the log failed.
 pub(crate) fn cause_of(error: &wal::Error) -> Option<ErrorKind> {
     match error {
@@ -36,7 +33,8 @@ impl<F: Family> Cluster<F> {
         let place = &mut self.slots[slot];
         let (life, height) = (place.life, meta.block.height());
         place.writing = Some((meta, handle));
-        self.schedule(SNAPSHOT_MICROS, Event::SnapshotWritten { to: slot, life, height });
+        let micros = self.config.snapshot_micros;
+        self.schedule(micros, Event::SnapshotWritten { to: slot, life, height });
     }
 
     pub(crate) fn snapshot_written(&mut self, slot: usize, height: Height) {

@@ -33,7 +33,8 @@ pub(super) fn rage<F: Family>(
     };
     victims.retain(|victim| !cluster.config.twins.contains(victim));
     victims.truncate(faults.saturating_sub(cluster.config.twins.len()));
-    let (mut harmed, mut changes) = (Vec::new(), Changes::default());
+    let (mut harmed, mut changes) =
+        (Vec::new(), Changes::of(cluster.config.seed, cluster.config.replicas, trouble));
     for _ in 0..rounds {
         if cluster.now >= ends {
             break;
@@ -47,6 +48,7 @@ pub(super) fn rage<F: Family>(
         if rng.percent(50) {
             disturb(cluster, rng);
         }
+        changes.lose_data(cluster);
         match trouble {
             Trouble::LostData if rng.percent(5) => {
                 if let Some(victim) = victims.pop() {
