@@ -13,6 +13,7 @@
 
 mod ancestors;
 pub mod arrivals;
+mod beginning;
 pub mod catch_up;
 pub mod drive;
 mod epochs;

@@ -131,3 +131,48 @@ fn a_newcomer_s_home_loads_and_its_member_file_is_for_one_chain() {
     assert!(said.contains("`replica` is 4, which is no member"), "{said}");
     assert!(said.contains("quorate member new"), "{said}");
 }
+
+/// The first clients are part of the chain's identity, and of the file that says what it is.
+#[test]
+fn a_cluster_may_begin_closed_to_all_but_some_clients() {
+    let (_folder, made) = made();
+    let file = made.client.cluster_file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(made.cluster.clients.is_silent());
+    let administrator = made.cluster.governance.administrators[0];
+    let key = quorate_core::Digest(administrator.0);
+    let with = |table: &str| {
+        std::fs::write(&file, format!("{text}\n[clients]\n{table}\n")).unwrap();
+        load_cluster(&file).map(|(cluster, _)| cluster)
+    };
+    // Tables of the members come last.
+    let before = text.find("[[replicas]]").unwrap();
+    let (head, members) = text.split_at(before);
+    let within = |head: &str, table: &str| {
+        std::fs::write(&file, format!("{head}[clients]\n{table}\n\n{members}")).unwrap();
+        load_cluster(&file).map(|(cluster, _)| cluster)
+    };
+    let listed = format!("admission = \"listed\"\nkeys = [\"{key}\"]");
+    let closed = within(head, &listed).unwrap();
+    assert_eq!(with(&listed).unwrap(), closed, "wherever it stands");
+    assert_ne!(closed.chain_digest(), made.cluster.chain_digest());
+    assert_ne!(
+        within(head, "admission = \"listed\"").unwrap().chain_digest(),
+        closed.chain_digest()
+    );
+    assert!(closed.clients.admits(&administrator).is_ok());
+    std::fs::write(&file, closed.to_toml()).unwrap();
+    assert_eq!(load_cluster(&file).unwrap().0, closed);
+    let start = head.find("[governance]").unwrap();
+    let ungoverned = &head[..start];
+    for (head, table, expected) in [
+        (head, format!("keys = [\"{key}\"]"), "`clients.admission` is missing beside"),
+        (head, format!("admission = \"listed\"\nkeys = [\"{key}\", \"{key}\"]"), "twice"),
+        (head, "admission = \"closed\"".to_owned(), "`clients.admission`"),
+        (head, format!("admission = \"listed\"\nkeys = [\"{}\"]", "02".repeat(32)), "clients.keys"),
+        (ungoverned, listed.clone(), "no administrators who could change the list"),
+    ] {
+        let said = within(head, &table).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}
