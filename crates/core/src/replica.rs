@@ -13,7 +13,6 @@
 
 mod ancestors;
 pub mod arrivals;
-mod beginning;
 pub mod catch_up;
 pub mod drive;
 mod epochs;

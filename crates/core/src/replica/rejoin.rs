@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::beginning::Beginning;
+use super::voice::Beginning;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};
