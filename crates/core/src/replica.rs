@@ -13,6 +13,7 @@
 
 mod ancestors;
 pub mod arrivals;
+mod beginning;
 pub mod catch_up;
 pub mod drive;
 mod epochs;
@@ -58,6 +59,7 @@ pub use interface::{
 pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
+use beginning::is_no_word;
 use catch_up::CatchUp;
 use epochs::{Epochs, Voice};
 use message::PeerMessage;
@@ -66,7 +68,6 @@ use pending::Pending;
 use rejoin::Amnesia;
 use snapshots::Snapshots;
 use verifications::Verifications;
-use voice::is_no_word;
 use wish::Wish;
 
 type Fx<T> = Effects<Action<T>, Record<T>>;

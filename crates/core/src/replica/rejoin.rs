@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::voice::Beginning;
+use super::beginning::Beginning;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};

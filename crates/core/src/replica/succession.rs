@@ -35,9 +35,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arrivals::Arrivals;
+use super::beginning::Beginning;
 use super::catch_up::CatchUp;
 use super::message::PeerMessage;
-use super::voice::Beginning;
 use super::{Action, Fx, Halt, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 #[cfg(quorate_mutants)]
