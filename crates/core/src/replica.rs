@@ -6,7 +6,7 @@
 //!   bodies are at hand ([`arrivals`]);
 //! - missing blocks are fetched, or a snapshot taken over ([`catch_up`]);
 //! - a replica that lost its data comes back without lying ([`rejoin`]);
-//! - it speaks only in an epoch in which it knows what it said ([`voice`]).
+//! - it speaks only in an epoch in which it knows what it said (`voice`).
 //!
 //! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
 //! persist, release, execute.

@@ -9,7 +9,7 @@
 //! no backup, so it comes back in the same way.
 //!
 //! Where members change, what it does not know is what it said in any epoch. It asks in each that
-//! it enters, until q members of one testify ([`voice`](super::voice)).
+//! it enters, until q members of one testify (`voice`).
 
 use std::collections::BTreeMap;
 
