@@ -6,13 +6,14 @@
 //!   bodies are at hand ([`arrivals`]);
 //! - missing blocks are fetched, or a snapshot taken over ([`catch_up`]);
 //! - a replica that lost its data comes back without lying ([`rejoin`]);
-//! - it speaks only in an epoch in which it knows what it said ([`voice`]).
+//! - it speaks only in an epoch in which it knows what it said (`voice`).
 //!
 //! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
 //! persist, release, execute.
 
 mod ancestors;
 pub mod arrivals;
+mod beginning;
 pub mod catch_up;
 pub mod drive;
 mod epochs;
@@ -58,6 +59,7 @@ pub use interface::{
 pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
 use arrivals::Arrivals;
+use beginning::is_no_word;
 use catch_up::CatchUp;
 use epochs::{Epochs, Voice};
 use message::PeerMessage;
@@ -66,7 +68,6 @@ use pending::Pending;
 use rejoin::Amnesia;
 use snapshots::Snapshots;
 use verifications::Verifications;
-use voice::is_no_word;
 use wish::Wish;
 
 type Fx<T> = Effects<Action<T>, Record<T>>;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::beginning::{Beginning, Installed};
 use super::catch_up::{BUDGET_BYTES, Chunked};
 use super::message::{Offer, PeerMessage, within};
 use super::pending::Pending;
-use super::voice::{Beginning, Installed};
 use super::{Action, Fx, Halt, Refused, Replica};
 use crate::base::crypto::Verified;
 use crate::base::types::{Height, ReplicaId, Time};

@@ -9,11 +9,11 @@
 //! no backup, so it comes back in the same way.
 //!
 //! Where members change, what it does not know is what it said in any epoch. It asks in each that
-//! it enters, until q members of one testify ([`voice`](super::voice)).
+//! it enters, until q members of one testify (`voice`).
 
 use std::collections::BTreeMap;
 
-use super::voice::Beginning;
+use super::beginning::Beginning;
 use crate::base::crypto::Statement;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, ReplicaId, Time};

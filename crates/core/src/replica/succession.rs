@@ -35,9 +35,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arrivals::Arrivals;
+use super::beginning::Beginning;
 use super::catch_up::CatchUp;
 use super::message::PeerMessage;
-use super::voice::Beginning;
 use super::{Action, Fx, Halt, Refused, Replica};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 #[cfg(quorate_mutants)]
@@ -198,8 +198,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     }
 
     /// Enters the epochs that ended before the restart. Those of their blocks that the recovered
-    /// state lacks are executed again. Where they are not in the log, a state of a later epoch was
-    /// taken over, and was not durable yet: this replica is in an epoch that it knows to have ended.
+    /// state lacks are executed again. Where they are not in the log, a later state was taken over
+    /// and was not durable: this replica is in an epoch that it knows to have ended.
     pub(super) fn recover_epochs(
         &mut self,
         handovers: Vec<SharedHandover<P::Types>>,
@@ -229,8 +229,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         Ok(())
     }
 
-    /// Executes the blocks on the way to `end`, which were executed before the restart. Says whether
-    /// all of them are here; else none is executed.
+    /// Executes the blocks on the way to `end`, which were executed before the restart. Says
+    /// whether all of them are here; else none is executed.
     fn execute_up_to(
         &mut self,
         end: BlockId,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::beginning::Beginning;
 use super::epochs::Voice;
 use super::message::PeerMessage;
 use super::pending::Pending;
-use super::voice::Beginning;
 use super::{Action, Fx, Halt, Record, Recovery, Refused, Replica};
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::types::{Digest, ReplicaId, Time};

@@ -101,8 +101,9 @@ impl<T: Types> Promises<T> {
         *self = Self::default();
     }
 
-    /// Looks at what was found; `restored` is what is there if the replica rejoins. One damage never costs the safety record, of which there are two
-    /// copies; it may cost blocks, or a snapshot.
+    /// Looks at what was found; `restored` is what is there if the replica rejoins. One damage
+    /// never costs the safety record, of which there are two copies; it may cost blocks, or a
+    /// snapshot.
     pub(super) fn compare(
         &mut self,
         found: Option<&Recovery<T>>,
