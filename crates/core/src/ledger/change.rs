@@ -338,9 +338,14 @@ impl SignedChange {
     /// commands above one that may, and a stranger who could make one would keep blocks empty.
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
+        self.change.ends == current.epoch() && self.is_approved(current)
+    }
+
+    /// Whether as many administrators signed it as must.
+    #[must_use]
+    pub fn is_approved(&self, current: &Committee) -> bool {
         let governance = current.governance();
-        self.change.ends == current.epoch()
-            && !governance.administrators.is_empty()
+        !governance.administrators.is_empty()
             && approvals::are_enough(&self.approvals, governance).is_ok()
     }
 }

@@ -24,7 +24,10 @@ use crate::base::types::{Digest, Epoch, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
 /// What the command begins with.
-const MAGIC: &[u8; 19] = b"quorate directive 1";
+const MAGIC: &[u8] = b"quorate directive 1";
+/// What directives of any format begin with: programs that know another format of them must not
+/// give one to the application.
+const WORDS: &[u8] = b"quorate directive ";
 
 /// What administrators want.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl SignedDirective {
     /// Whether a command is a directive, by its first bytes.
     #[must_use]
     pub fn is_one(command: &[u8]) -> bool {
-        command.starts_with(MAGIC)
+        command.starts_with(WORDS)
     }
 
     /// The directive as a command.
@@ -128,7 +131,9 @@ impl SignedDirective {
     /// # Errors
     /// [`DecodeError`].
     pub fn of_command(command: &[u8]) -> Result<Self, DecodeError> {
-        let encoded = command.get(MAGIC.len()..).unwrap_or_default();
+        let encoded = command.strip_prefix(MAGIC).ok_or(DecodeError::Invalid {
+            field: "format tag: this program reads directives of format 1",
+        })?;
         Self::from_bytes(Bytes::copy_from_slice(encoded))
     }
 

@@ -284,18 +284,18 @@ impl Encode for Request {
                 out.push(9);
                 id.encode(out);
             }
-            Self::Clients { id } => {
-                out.push(11);
-                id.encode(out);
-            }
             Self::Chunk { id, height, chunk } => {
                 out.push(10);
                 id.encode(out);
                 height.encode(out);
                 chunk.encode(out);
             }
-            Self::Program { id } => {
+            Self::Clients { id } => {
                 out.push(11);
+                id.encode(out);
+            }
+            Self::Program { id } => {
+                out.push(12);
                 id.encode(out);
             }
         }

@@ -255,7 +255,10 @@ impl Sessions {
             Err(reason) => rejected(frame, reason),
             Ok(session) if frame.end() <= session.next => session.answer(frame),
             Ok(session) if session.waiting.contains(frame) => return Standing::Waiting,
-            Ok(_) => return Standing::New,
+            Ok(_) => match self.rights.may_execute(frame) {
+                Ok(()) => return Standing::New,
+                Err(reason) => rejected(frame, reason),
+            },
         };
         Standing::Settled(outcome)
     }
@@ -395,8 +398,14 @@ impl Sessions {
         }
         let mut ready = is_next.then(|| Arc::clone(frame));
         while let Some(frame) = ready {
+            if let Err(reason) = self.rights.may_execute(&frame) {
+                // It lost its rights while it waited. The numbers behind it wait in vain.
+                return plan.reject(&frame, reason);
+            }
             let grant = self.rights.grant(&session.key);
-            let directed = self.rights.carry_out(&frame);
+            // Of two that waited with one number, the second was never asked for.
+            let is_new = frame.end() > session.next;
+            let directed = if is_new { self.rights.carry_out(&frame) } else { None };
             let has_changed = directed.as_ref().is_some_and(|(_, has_changed)| *has_changed);
             session.execute(frame, grant, directed.map(|(reply, _)| reply), plan);
             if has_changed {

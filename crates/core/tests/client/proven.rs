@@ -84,6 +84,7 @@ fn messages_are_read_as_they_were_written() {
         Request::Offer { id: 9 },
         Request::Chunk { id: 10, height: Height(11), chunk: 12 },
         Request::Program { id: 13 },
+        Request::Clients { id: 14 },
     ];
     for request in requests {
         assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));

@@ -183,6 +183,33 @@ fn the_sender_of_a_directive_may_lose_its_own_session() {
     assert!(state.application().commands.is_empty());
 }
 
+/// A frame that waited executes by the rights that its client has then. An administrator whom the
+/// list bars keeps its session for what administrators sign, and for nothing else.
+#[test]
+fn what_waited_has_the_rights_of_the_moment() {
+    let mut state = governed();
+    let second = ADMINISTRATOR + 1;
+    outcomes(&mut state, &[open(second, 1), frame(second, 2, 2, &["waits"])]);
+    direct(&mut state, 1, 1, Order::Revoke(key(second)));
+    let junk = signed_frame(second, 2, 1, &[b"quorate directive 1".to_vec()], 0);
+    let outcomes = outcomes(&mut state, &[junk]);
+    assert!(told(&outcomes[0]).is_err());
+    assert_eq!(outcomes[1..], [rejected(2, 2, Rejection::Revoked)]);
+    assert!(state.application().commands.is_empty());
+}
+
+/// Of two directives that waited with one number, one at most is carried out.
+#[test]
+fn a_number_is_good_for_one_directive() {
+    for (first, second) in [(7, 8), (8, 7)] {
+        let mut state = governed();
+        let [first, second] = [first, second].map(|it| Order::Revoke(key(it)));
+        outcomes(&mut state, &[directive(2, 1, first), directive(2, 2, second)]);
+        outcomes(&mut state, &[directive(1, 9, Order::Revoke(key(9)))]);
+        assert!(state.sessions().clients().next_serial() <= 2);
+    }
+}
+
 #[test]
 fn what_is_refused_changes_nothing() {
     let mut state = governed();

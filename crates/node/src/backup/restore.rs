@@ -24,7 +24,7 @@ use super::application::Application;
 use super::folder::{Folder, Kind, Part, Tag};
 use super::offered::{self, Receiver};
 use super::verify::Backup;
-use crate::config::{Cluster, Home, Restored};
+use crate::config::{Cluster, Finding, Home, Place, Restored};
 use crate::testnet::{self, FromBackup, Options, Testnet, TestnetError};
 
 /// What a replica was given.
@@ -206,6 +206,7 @@ pub fn cluster(
     let state = backup.execute(&way, folder)?;
     let height = state.height();
     let rules = state.members().rules();
+    let is_closed = !state.sessions().clients().is_silent();
     let mut application = state.into_application();
     let old = &backup.cluster;
     let restored = Restored {
@@ -224,13 +225,23 @@ pub fn cluster(
     let options = like(old, options, from);
     let count = replicas.unwrap_or(old.members.len());
     let part = begin_part(out)?;
-    let made = testnet::init(&part, count, &options).map_err(|error| match error {
+    let mut made = testnet::init(&part, count, &options).map_err(|error| match error {
         TestnetError::Refused(finding) => BackupError::Refused(finding),
         TestnetError::Failed(finding) => BackupError::Failed(finding),
     })?;
     let first = First::of(application, &made.cluster, folder)?;
     for (home, member) in made.replicas.iter().zip(&made.cluster.members) {
         first.put(&made.cluster, &member.consensus_key, &home.root().join("data"))?;
+    }
+    if is_closed {
+        made.warnings.push(Finding {
+            what:
+                "the list of clients is not taken over: the new cluster takes commands from anybody"
+                    .to_owned(),
+            place: Place::File(out.to_owned()),
+            remedy: "before it is reached by others, make the list anew (`quorate client`)"
+                .to_owned(),
+        });
     }
     publish(&part, out).map_err(|error| {
         BackupError::failed(error, out, "see to the disk (space, permissions), and do it again")

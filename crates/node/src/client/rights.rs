@@ -84,9 +84,11 @@ async fn ask(committee: &Committee) -> Result<Clients, Unlisted> {
             Some((_, agreed)) => *agreed += weight,
             None => lists.push((clients, weight)),
         }
-        if let Some(at) = lists.iter().position(|(_, agreed)| *agreed >= needed) {
-            return Ok(lists.swap_remove(at).0);
-        }
+    }
+    // Members that are behind agree as well, on an earlier one.
+    let agreed = lists.iter().filter(|(_, agreed)| *agreed >= needed);
+    if let Some((list, _)) = agreed.max_by_key(|(list, _)| list.next_serial()) {
+        return Ok(list.clone());
     }
     let agreed = lists.iter().map(|(_, agreed)| *agreed).max().unwrap_or_default();
     Err(Unlisted { agreed, needed, failed })

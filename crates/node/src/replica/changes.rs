@@ -4,7 +4,8 @@
 //! A change may carry hundreds of signatures, and anybody may send one. So they are verified in an
 //! order in which a stranger cannot have many of them verified:
 //!
-//! 1. whoever signed as an administrator must be one, by name, which costs nothing;
+//! 1. whoever signed as an administrator must be one, by name, and of a change enough must have
+//!    signed, which costs nothing to see;
 //! 2. the client's signature and those of the administrators are verified one by one, up to the
 //!    first that does not hold. That one is the client's own fault, as with any frame
 //!    ([`standing`](super::standing));
@@ -83,8 +84,9 @@ impl<T: Types> Requests<T> {
         claimed: Vec<Claimed>,
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
-        let is_change = |one: &Claimed| one.claim.unverified().is_administrative();
-        if !claimed.iter().any(is_change) || !self.epochs.is_governed() {
+        // One that cannot be read, or has no signatures, costs what any frame does.
+        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified());
+        if !self.epochs.is_governed() || !claimed.iter().any(is_change) {
             return claimed;
         }
         let (changes, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_change);
@@ -94,12 +96,16 @@ impl<T: Types> Requests<T> {
                 continue;
             }
             let claim = Arc::clone(&frame).claim_with_approvals(&self.chain);
-            if !self.may_verify(claim.checks().len(), arrived) {
+            let Some(approvals) = self.approvals_of(&frame) else {
+                self.is_bad(connection, &frame);
+                continue;
+            };
+            if !self.changes.has(claim.checks().len(), arrived) {
                 self.metrics.refuse("client_change_beyond_allowance");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
                 continue;
             }
-            if !self.change_holds(&frame, claim.checks()) {
+            if !self.change_holds(approvals, claim.checks(), arrived) {
                 self.is_bad(connection, &frame);
                 continue;
             }
@@ -116,32 +122,43 @@ impl<T: Types> Requests<T> {
         rest
     }
 
-    /// Whether all signatures of a change hold.
-    fn change_holds(&self, frame: &SharedFrame, checks: &[Check]) -> bool {
+    /// How many administrators signed a change or a directive; `None` if others are among them, or
+    /// too few for anybody to look at the words of members.
+    fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
         let (is_theirs, approvals) = match (frame.change(), frame.directive()) {
             (Some(Ok(change)), _) => {
-                (change.is_of_administrators(&committee), change.approvals.len())
+                let is_approved = change.is_approved(&committee) || change.ready.is_empty();
+                (is_approved && change.is_of_administrators(&committee), change.approvals.len())
             }
             (_, Some(Ok(directive))) => {
                 (directive.is_of_administrators(&committee), directive.approvals.len())
             }
-            // It will be refused where it is executed, with the reason.
-            _ => (true, checks.len()),
+            _ => return None,
         };
-        if !is_theirs {
-            return false;
-        }
+        is_theirs.then_some(approvals)
+    }
+
+    /// Whether all signatures of a change hold. Those that are verified count for the allowance: up
+    /// to the first that does not hold, and the members' words only behind it.
+    fn change_holds(&mut self, approvals: usize, checks: &[Check], now: Instant) -> bool {
         let (own, others) = checks.split_at((1 + approvals).min(checks.len()));
-        self.all_hold(own) && self.scheme.verify(others).iter().all(|holds| *holds)
+        for check in own {
+            self.changes.take(1, now);
+            if self.scheme.verify(std::slice::from_ref(check)) != [true] {
+                return false;
+            }
+        }
+        self.changes.take(others.len(), now);
+        self.scheme.verify(others).iter().all(|holds| *holds)
     }
+}
 
-    /// Whether these signatures hold, up to the first that does not.
-    fn all_hold(&self, checks: &[Check]) -> bool {
-        checks.iter().all(|check| self.scheme.verify(std::slice::from_ref(check)) == [true])
-    }
-
-    fn may_verify(&mut self, signatures: usize, now: Instant) -> bool {
-        self.changes.has(signatures, now) && self.changes.take(signatures, now) == signatures
+/// Whether a frame is a change or a directive with signatures besides its client's.
+fn rests_on_more(frame: &SharedFrame) -> bool {
+    match (frame.change(), frame.directive()) {
+        (Some(Ok(change)), _) => !change.approvals.is_empty() || !change.ready.is_empty(),
+        (_, Some(Ok(directive))) => !directive.approvals.is_empty(),
+        _ => false,
     }
 }

@@ -248,6 +248,13 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             comment: "How many of them must sign a change.",
         },
         Field {
+            key: "governance.rules",
+            kind: Kind::Rules,
+            preset: Preset::Absent,
+            comment: "The rules that the first epoch executes by, of the core and of the application; without\n\
+                      it \"1.1\". A chain that `quorate restore --new` made goes on by those of the backup.",
+        },
+        Field {
             key: "clients.admission",
             kind: Kind::Choice(clients::ADMISSIONS),
             preset: Preset::Absent,
@@ -259,13 +266,6 @@ pub(in crate::config) static SCHEMA: Schema = Schema {
             kind: Kind::Keys(clients::MAX_KEYS),
             preset: Preset::Absent,
             comment: "The public keys (Ed25519) of the first clients.",
-        },
-        Field {
-            key: "governance.rules",
-            kind: Kind::Rules,
-            preset: Preset::Absent,
-            comment: "The rules that the first epoch executes by, of the core and of the application; without\n\
-                      it \"1.1\". A chain that `quorate restore --new` made goes on by those of the backup.",
         },
         Field {
             key: "restored.chain",
