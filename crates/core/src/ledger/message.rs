@@ -494,10 +494,8 @@ impl Decode for Response {
                 let id = reader.u64()?;
                 let count = reader.length("handovers", MAX_HANDOVERS)?;
                 let each = |_| reader.byte_string("handover", MAX_HANDOVER_BYTES);
-                Ok(Self::Handovers {
-                    id,
-                    handovers: (0..count).map(each).collect::<Result<_, _>>()?,
-                })
+                let handovers = (0..count).map(each).collect::<Result<_, _>>()?;
+                Ok(Self::Handovers { id, handovers })
             }
             11 => Ok(Self::Ready { id: reader.u64()?, signature: Signature::decode(reader)? }),
             12 => Ok(Self::NotReady {
