@@ -1,7 +1,7 @@
 //! Directives: the commands by which administrators say who may send commands.
 //!
 //! A directive is an ordered command like any other, alone in its frame. It rests on the
-//! [approvals](super::approvals) of as many administrators as the epoch's
+//! [approvals] of as many administrators as the epoch's
 //! [`Governance`](crate::base::membership::Governance) wants, which are verified before any replica
 //! votes for its block. Whether it may be carried out is judged when it executes, so that all
 //! replicas judge alike.

@@ -17,11 +17,11 @@
 //!
 //! # Why it asks once more
 //! The q that testify may be behind: this replica may have been the first in the next epoch, and
-//! have spoken there before it lost its data. So if the epoch ends in which it came back, it asks in
-//! the next one as well: also when it speaks already, for the certificate that ends the epoch may be
-//! on its way still. (PBFT forgets that it abstained once it speaks again. There the others have
-//! gone on for two views without having come to the end of the epoch, and it is taken for certain
-//! that it had not come there either.)
+//! have spoken there before it lost its data. So if the epoch ends in which it came back, it asks
+//! in the next one as well: also when it speaks already, for the certificate that ends the epoch
+//! may be on its way still. (PBFT forgets that it abstained once it speaks again. There the others
+//! have gone on for two views without having come to the end of the epoch, and it is taken for
+//! certain that it had not come there either.)
 //!
 //! [`rejoin`]: super::rejoin
 
@@ -183,8 +183,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.note_ahead(now, from, next);
     }
 
-    /// Writes down how this epoch ended. Where this replica came back in it without its data, it does
-    /// not know what it said in the next epoch either.
+    /// Writes down how this epoch ended. Where this replica came back in it without its data, it
+    /// does not know what it said in the next epoch either.
     pub(super) fn record_end(
         &mut self,
         now: Time,
