@@ -6,8 +6,13 @@ use quorate_service::{Bytes, Decided, Replies, StateMachine};
 fn apply(bank: &mut Bank, commands: &[&str]) -> Vec<String> {
     let commands: Vec<&[u8]> = commands.iter().map(|line| line.as_bytes()).collect();
     let mut replies = Replies::default();
-    let block =
-        Decided { height: Default::default(), view: Default::default(), commands: &commands, rules: 1, callers: &[] };
+    let block = Decided {
+        height: Default::default(),
+        view: Default::default(),
+        commands: &commands,
+        rules: 1,
+        callers: &[],
+    };
     bank.apply(&block, &mut replies);
     replies.iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect()
 }
