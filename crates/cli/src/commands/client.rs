@@ -47,7 +47,7 @@ pub enum Command {
     List(HomeOnly),
 }
 
-/// Who signs, and where to.
+/// The administrators that sign, and the file for an order that others sign as well.
 #[derive(Debug, Args)]
 pub struct Directing {
     #[command(flatten)]

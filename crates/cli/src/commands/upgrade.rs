@@ -36,7 +36,7 @@ pub struct StatusArguments {
     home: ClientHome,
 }
 
-/// What is switched on.
+/// The rules to switch on.
 #[derive(Debug, Args)]
 pub struct SwitchArguments {
     #[command(flatten)]

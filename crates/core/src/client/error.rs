@@ -76,7 +76,7 @@ pub enum Unknown {
     Closed,
 }
 
-/// What is wrong, and what to do about it.
+/// The fault and its remedy.
 fn said(reason: Rejection) -> &'static str {
     match reason {
         Rejection::Revoked => {

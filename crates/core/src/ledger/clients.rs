@@ -1,4 +1,4 @@
-//! Who may send commands: the list of clients, which is replicated state.
+//! The list of clients: replicated state that says who may send commands.
 //!
 //! [Directives](super::directive) change it; its [digest](Clients::digest) is part of every state
 //! root, so all replicas judge a client alike. As long as nobody has made a list, anybody may send

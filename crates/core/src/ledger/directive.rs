@@ -47,7 +47,7 @@ pub enum Order {
 pub struct Directive {
     /// [The next one](Clients::next_serial) where it executes.
     pub serial: u64,
-    /// What is wanted.
+    /// The order.
     pub order: Order,
 }
 
