@@ -11,7 +11,7 @@ export CARGO_TARGET_DIR="$PWD/target"
 programs="$CARGO_TARGET_DIR/debug"
 
 settings=()
-for crate in adversary app core crypto journal node service sim store transport; do
+for crate in adversary app core crypto journal merkle node service sim store transport; do
     profile="profile.dev.package.quorate-$crate"
     settings+=(--config "$profile.opt-level=1" --config "$profile.debug='line-tables-only'")
 done

@@ -11,15 +11,17 @@
 //!    ([`standing`](super::standing));
 //! 3. only then the members' words are verified: administrators stand for them.
 //!
-//! A stranger may send a change again that administrators did sign. So all signatures under changes
-//! have an allowance together ([`CHANGE_SIGNATURES_A_SECOND`]); beyond it a client hears that the
-//! replica is busy.
+//! A stranger may send a change again that administrators did sign. So approvals and words that
+//! have held are [remembered](Approved): such a change costs its sender's signature, as any frame
+//! does. Those that are not known have an allowance together ([`CHANGE_SIGNATURES_A_SECOND`]);
+//! beyond it a client hears that the replica is busy.
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::Check;
+use quorate_core::base::crypto::{Check, Scheme};
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::change::SignedChange;
@@ -30,10 +32,13 @@ use quorate_transport::ConnectionId;
 
 use super::inbox::FromClient;
 use super::requests::{Claimed, Requests};
+use super::settled::Allowance;
 
 /// Signatures under changes that are verified a second: three of the largest changes, and a few
 /// hundredths of a core.
 pub(super) const CHANGE_SIGNATURES_A_SECOND: u32 = 1024;
+/// How many that held are remembered: those of some ten of the largest changes.
+const REMEMBERED: usize = 4096;
 
 /// Why a change is not looked at.
 const STRANGER: &str = "it is not signed by administrators alone, each of them once";
@@ -41,6 +46,60 @@ const ANOTHER_EPOCH: &str = "it is a change of another epoch: make it anew";
 const BUSY: &str = "it is busy with other changes; try again";
 const FORGED: &str = "the signature of an administrator does not hold";
 const UNREADABLE: &str = "the change cannot be read";
+
+/// What signatures under changes cost, and which have held.
+#[derive(Debug)]
+pub(super) struct Approved {
+    allowance: Allowance,
+    /// At most [`REMEMBERED`]: the same as in `oldest_first`.
+    held: HashSet<Check>,
+    oldest_first: VecDeque<Check>,
+}
+
+impl Approved {
+    /// Nothing is known yet.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            allowance: Allowance::of(CHANGE_SIGNATURES_A_SECOND, now),
+            held: HashSet::new(),
+            oldest_first: VecDeque::new(),
+        }
+    }
+
+    /// Whether those of `checks` that are not known may be verified.
+    fn has(&mut self, checks: &[Check], now: Instant) -> bool {
+        let unknown = checks.iter().filter(|check| !self.held.contains(check)).count();
+        self.allowance.has(unknown, now)
+    }
+
+    /// Whether all of `checks` hold. Those that are not known count for the allowance.
+    fn hold(&mut self, checks: &[Check], scheme: &dyn Scheme, now: Instant) -> bool {
+        let unknown: Vec<Check> =
+            checks.iter().filter(|check| !self.held.contains(check)).cloned().collect();
+        self.allowance.take(unknown.len(), now);
+        let hold = scheme.verify(&unknown).iter().all(|holds| *holds);
+        if hold {
+            unknown.into_iter().for_each(|check| self.remember(check));
+        }
+        hold
+    }
+
+    /// The same, one by one, up to the first that does not hold: no other is counted.
+    fn hold_in_turn(&mut self, checks: &[Check], scheme: &dyn Scheme, now: Instant) -> bool {
+        checks.iter().all(|check| self.hold(std::slice::from_ref(check), scheme, now))
+    }
+
+    fn remember(&mut self, check: Check) {
+        if self.oldest_first.len() == REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.held.remove(&oldest);
+        }
+        if self.held.insert(check.clone()) {
+            self.oldest_first.push_back(check);
+        }
+    }
+}
 
 impl<T: Types> Requests<T> {
     /// Whether the approvals of an encoded change hold.
@@ -62,17 +121,14 @@ impl<T: Types> Requests<T> {
             return Err(STRANGER);
         }
         let checks = change.approval_checks(&self.chain);
-        if !self.changes.has(checks.len(), now) {
+        if !self.approved.has(&checks, now) {
             return Err(BUSY);
         }
         // What is forged costs what was verified of it, and who sent it its standing: else
         // strangers could use the allowance up, and nobody could change the members.
-        for check in &checks {
-            self.changes.take(1, now);
-            if self.scheme.verify(std::slice::from_ref(check)) != [true] {
-                self.is_forged(connection);
-                return Err(FORGED);
-            }
+        if !self.approved.hold_in_turn(&checks, &*self.scheme, now) {
+            self.is_forged(connection);
+            return Err(FORGED);
         }
         Ok(())
     }
@@ -100,12 +156,13 @@ impl<T: Types> Requests<T> {
                 self.is_bad(connection, &frame);
                 continue;
             };
-            if !self.changes.has(claim.checks().len(), arrived) {
+            let (own, others) = claim.checks().split_at(1.min(claim.checks().len()));
+            if !self.approved.has(others, arrived) {
                 self.metrics.refuse("client_change_beyond_allowance");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
                 continue;
             }
-            if !self.change_holds(approvals, claim.checks(), arrived) {
+            if !self.change_holds(own, approvals, others, arrived) {
                 self.is_bad(connection, &frame);
                 continue;
             }
@@ -139,18 +196,20 @@ impl<T: Types> Requests<T> {
         is_theirs.then_some(approvals)
     }
 
-    /// Whether all signatures of a change hold. Those that are verified count for the allowance: up
-    /// to the first that does not hold, and the members' words only behind it.
-    fn change_holds(&mut self, approvals: usize, checks: &[Check], now: Instant) -> bool {
-        let (own, others) = checks.split_at((1 + approvals).min(checks.len()));
-        for check in own {
-            self.changes.take(1, now);
-            if self.scheme.verify(std::slice::from_ref(check)) != [true] {
-                return false;
-            }
-        }
-        self.changes.take(others.len(), now);
-        self.scheme.verify(others).iter().all(|holds| *holds)
+    /// Whether all signatures of a change hold: the client's own, the approvals in turn, and the
+    /// members' words only behind them.
+    fn change_holds(
+        &mut self,
+        own: &[Check],
+        approvals: usize,
+        others: &[Check],
+        now: Instant,
+    ) -> bool {
+        let (approvals, words) = others.split_at(approvals.min(others.len()));
+        let scheme = &*self.scheme;
+        scheme.verify(own).iter().all(|holds| *holds)
+            && self.approved.hold_in_turn(approvals, scheme, now)
+            && self.approved.hold(words, scheme, now)
     }
 }
 

@@ -23,6 +23,7 @@ use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
 use super::admission::{self, Admission};
 use super::archive::{Archive, Backup, Pull, Task};
+use super::changes::Approved;
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
@@ -71,8 +72,8 @@ pub struct Requests<T: Types> {
     pub admission: Admission,
     /// How many old frames may be verified.
     pub allowance: Allowance,
-    /// How many signatures under changes of the members may be verified.
-    pub changes: Allowance,
+    /// What signatures under changes of the members cost, and which have held.
+    pub approved: Approved,
     /// Room for what is taken up; empty in between.
     pub batch: Vec<(ConnectionId, Event)>,
     /// Looked over, and not handed over yet.

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use super::admission::Admission;
 use super::archive::{Archive, Pull, Puller, Shelf, Task};
-use super::changes::CHANGE_SIGNATURES_A_SECOND;
+use super::changes::Approved;
 use super::data::{self, Data, DataError, OpenOptions, Owner};
 use super::decide::{Decider, End, Reach, Turns};
 use super::desk::Desk;
@@ -321,7 +321,7 @@ impl Setup {
             epochs: Arc::clone(&shared.epochs),
             admission: Admission::new(Arc::clone(&shared.epochs)),
             allowance: Allowance::new(Instant::now()),
-            changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, Instant::now()),
+            approved: Approved::new(Instant::now()),
             batch: Vec::new(),
             kept: None,
             worked: Instant::now(),

@@ -19,7 +19,7 @@ use quorate_transport::{
 
 use crate::replica::admission::Admission;
 use crate::replica::archive::Archive;
-use crate::replica::changes::CHANGE_SIGNATURES_A_SECOND;
+use crate::replica::changes::Approved;
 use crate::replica::desk::{Desk, Work as _};
 use crate::replica::epochs::Epochs;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
@@ -109,7 +109,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         epochs: Arc::clone(&epochs),
         admission: Admission::new(Arc::clone(&epochs)),
         allowance: Allowance::new(tomorrow),
-        changes: Allowance::of(CHANGE_SIGNATURES_A_SECOND, tomorrow),
+        approved: Approved::new(tomorrow),
         batch: Vec::new(),
         kept: None,
         worked: Instant::now(),
