@@ -4,7 +4,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use quorate_app::kv::Reply;
 use quorate_app::kv::command::encode;
@@ -231,4 +232,90 @@ fn homes_that_are_half_made_are_made_again() {
     assert_eq!(agreed.restored.map(|from| from.height.0), made["last"].as_u64());
     let refused = refusal(&mut put(&homes), 2);
     assert!(refused.contains("homes are never written over"), "{refused}");
+}
+
+/// Kills `restore` at moments spread over the time it takes, then lets it end; `check` looks at
+/// what is there after each.
+fn killed_again_and_again(restore: impl Fn() -> Command, whole: Duration, check: impl Fn()) {
+    const MOMENTS: u32 = 12;
+    for moment in 0..MOMENTS {
+        let mut running = restore().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(whole * moment / MOMENTS);
+        running.kill().unwrap();
+        running.wait().unwrap();
+        check();
+    }
+}
+
+/// However often a restore is killed, the next one makes all of it, and no home is ever there that
+/// is not whole.
+#[test]
+fn a_restore_that_is_killed_at_any_moment_is_done_again() {
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("backup");
+    let mut cluster = Cluster::start(&[], &SETTINGS);
+    let writers = Writers::start(&cluster, 4, SHAPE);
+    writers.wait_for(3000);
+    let written = writers.finish(&cluster);
+    cluster.wait_until_equal(&ALL);
+    create(&cluster, &folder);
+    let before = files(&folder);
+
+    // The homes of a new cluster.
+    let put = |homes: &Path| {
+        let mut command = restore(&folder);
+        command.args(["--new", "again", "--out"]).arg(homes);
+        command
+    };
+    let began = Instant::now();
+    json(&mut put(&place.path().join("measured")));
+    let whole = began.elapsed();
+    let homes = place.path().join("homes");
+    killed_again_and_again(
+        || put(&homes),
+        whole,
+        || {
+            if homes.exists() {
+                load_cluster(&homes.join("client/config/cluster.toml")).unwrap();
+                assert_eq!(files_of_data(&homes), files_of_data(&place.path().join("measured")));
+                fs::remove_dir_all(&homes).unwrap();
+            }
+        },
+    );
+    json(&mut put(&homes));
+    assert!(!place.path().join("homes.part").exists());
+
+    // The state of one replica.
+    cluster.kill(2);
+    fs::remove_dir_all(cluster.data(2)).unwrap();
+    let home = cluster.home(2);
+    let give = || {
+        let mut command = restore(&folder);
+        command.arg("--home").arg(&home);
+        command
+    };
+    let began = Instant::now();
+    json(&mut give());
+    let whole = began.elapsed();
+    fs::remove_dir_all(cluster.data(2)).unwrap();
+    killed_again_and_again(give, whole, || ());
+    let given = run(&mut give());
+    let said = String::from_utf8_lossy(&given.stderr);
+    // The last one killed may have ended its work before it was.
+    assert!(given.status.success() || said.contains("there is data in it"), "{said}");
+    cluster.start_replica(2, &["--rejoin-after-data-loss"]);
+    write(&cluster, "moment", "after");
+    cluster.wait_until_equal(&ALL);
+    assert_eq!(files(&folder), before, "a restore changes nothing of the backup");
+    drop(cluster);
+    assert_written(&again(&folder, None), SHAPE, &written);
+}
+
+/// How many files each replica's data has.
+fn files_of_data(homes: &Path) -> Vec<usize> {
+    let count = |id: &usize| {
+        let data = homes.join(format!("replica-{id}/data"));
+        fs::read_dir(data).map_or(0, Iterator::count)
+    };
+    ALL.iter().map(count).collect()
 }
