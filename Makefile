@@ -10,6 +10,8 @@ HOURS ?= 8
 SEED ?= 1000000
 # Which study `make study` runs.
 NAME ?= batch-sizes
+# Which commit's program `make upgrade` begins with.
+REV ?= HEAD~1
 # What `make sanitize-store` is built for.
 HOST ?= x86_64-unknown-linux-gnu
 # Which fuzz target `make fuzz` runs.
@@ -19,7 +21,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +34,10 @@ bench: ## Measure four-replica clusters on this machine: JSON lines, then a tabl
 
 bench-matrix: ## Measure every combination that works, then with one replica dead: about half an hour, resumable.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- bench matrix --out target/bench-matrix.jsonl $(ARGS)
+
+bench-backup: ## What backups cost a cluster under load, and how long a restore takes; ARGS="ITEMS SECONDS".
+	$(CARGO) build $(LOCKED) --release --bin quorate
+	bench/backup.py target/release/quorate $(ARGS)
 
 attack: ## Flood clusters on this machine in every way of THREAT_MODEL.md: what honest clients keep; a quarter of an hour, ARGS="--quick" for three minutes.
 	$(CARGO) run $(LOCKED) --release --bin quorate -- bench attacks $(ARGS)
@@ -179,6 +185,9 @@ production: ## Proof that the program for production links no crate of the labor
 
 coverage: ## Which lines of the protocols the core's tests run; fails under 95 %, and under 100 % of the safety rules.
 	ci/coverage/run.sh
+
+upgrade: ## Upgrade a cluster under load from the program of REV to this tree's, replica by replica, and back; builds both.
+	ci/upgrade.py $(REV) $(ARGS)
 
 twins: ## Twins testing: every scenario of three views, samples of up to twelve, for every protocol; some minutes.
 	$(CARGO) build $(LOCKED) $(QUICK) --bin quorate
