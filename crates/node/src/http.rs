@@ -1,5 +1,5 @@
 //! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/history`,
-//! `/blocks`, `/profile` and `/version` for programs, and the dashboard `/` for people.
+//! `/blocks`, `/profile`, `/version` and `/watch` for programs, and the dashboard `/` for people.
 //!
 //! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
 //! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.
@@ -15,13 +15,14 @@ mod metrics;
 mod profile;
 mod status;
 pub mod warnings;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -38,6 +39,7 @@ use tokio::task::JoinSet;
 use self::history::History;
 use self::memory::Memory;
 use self::warnings::{Look, Warning};
+use self::watch::{Open, Watching};
 use crate::config::{Cluster, Node};
 use crate::replica::Running;
 use crate::replica::epochs::{Epochs, Standing};
@@ -56,7 +58,8 @@ const LEAVING: usize = 4;
 pub(crate) const MOST_CONNECTIONS: usize = CONNECTIONS + LEAVING;
 /// Time for the head of a request, from the connection's or the last answer's moment.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection lives at most: one that does not read is gone then.
+/// How long a connection lives at most, unless it is a [stream](watch): one that does not read is
+/// gone then.
 const LIFE: Duration = Duration::from_secs(60);
 /// Bytes of a request's head at most.
 const HEAD_BYTES: usize = 16 << 10;
@@ -86,6 +89,8 @@ pub struct Facts {
     /// Bytes that the log may take.
     log_window_bytes: u64,
     history: History,
+    /// What those who watch are told.
+    watching: Option<Watching>,
     stopping: AtomicBool,
 }
 
@@ -98,6 +103,7 @@ impl Facts {
             folder: node.storage.folder.clone(),
             log_window_bytes: node.storage.log_window_bytes,
             history: History::default(),
+            watching: running.feed().map(Watching::of),
             application: cluster.application_name(),
             epochs: Arc::clone(running.epochs()),
             cluster,
@@ -189,6 +195,7 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/blocks", get(blocks_json))
         .route("/profile", get(profile_json))
         .route("/version", get(version))
+        .route("/watch", get(watch::stream))
         .merge(dashboard::routes())
         .with_state(Arc::clone(&facts));
     tokio::select! {
@@ -215,7 +222,8 @@ pub async fn serve_router(listener: TcpListener, router: Router, counters: &Coun
         };
         let Some((mut place, gave_way)) = places.take(address.ip().into()) else { continue };
         counters.gave_way.fetch_add(u64::from(gave_way), Ordering::Relaxed);
-        let service = TowerToHyperService::new(router.clone());
+        let open = Open::default();
+        let service = TowerToHyperService::new(router.clone().layer(Extension(open.clone())));
         connections.spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -224,10 +232,19 @@ pub async fn serve_router(listener: TcpListener, router: Router, counters: &Coun
                 .serve_connection(TokioIo::new(stream), service);
             // A client that breaks off or takes too long is its own concern.
             tokio::select! {
-                _ = tokio::time::timeout(LIFE, connection) => {}
+                _ = connection => {}
+                () = lived(&open) => {}
                 () = place.lost() => {}
             }
         });
+    }
+}
+
+/// Waits until a connection has lived as long as one may that is no stream.
+async fn lived(open: &Open) {
+    tokio::time::sleep(LIFE).await;
+    while open.has_stream() {
+        tokio::time::sleep(HEAD_WITHIN).await;
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quorate_app::kv::feed::{Bounds, Feed};
 use quorate_app::{kv, ordering};
 use quorate_core::base::crypto::Signer;
 use quorate_core::ledger::state_machine::StateMachine;
@@ -174,6 +175,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         committee,
         me: node.replica,
         application: cluster.application_name(),
+        feed: None,
         protocol: Family::tuned(cluster, node),
         scheme,
         signs_outcomes: family::signs_outcomes(cluster),
@@ -261,18 +263,24 @@ pub async fn launch(
         (Application::Kv, StateStore::Memory) => {
             let rejoin = remedies.rejoin;
             let sockets = Sockets::open(loaded).await?;
-            let setup = setup(loaded, committee, keys, remedies);
+            let feed = Arc::new(Feed::new(Bounds::default()));
+            let told = Some(Arc::clone(&feed));
+            let setup = Setup { feed: told, ..setup(loaded, committee, keys, remedies) };
             if !rejoin {
                 bring_into_memory(&setup)?;
             }
-            let fresh = move || kv::KeyValue::new().limited_to(limit_bytes);
+            let fresh = move || kv::KeyValue::new().limited_to(limit_bytes).telling(&feed);
             run(loaded, sockets, setup, Box::new(fresh))
         }
         (Application::Kv, StateStore::Disk) => {
             let sockets = Sockets::open(loaded).await?;
             let shelf = data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
-            let fresh = move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes);
-            run(loaded, sockets, setup(loaded, committee, keys, remedies), Box::new(fresh))
+            let feed = Arc::new(Feed::new(Bounds::default()));
+            let told = Some(Arc::clone(&feed));
+            let setup = Setup { feed: told, ..setup(loaded, committee, keys, remedies) };
+            let fresh =
+                move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes).telling(&feed);
+            run(loaded, sockets, setup, Box::new(fresh))
         }
         (Application::Ordering, _) => {
             let sockets = Sockets::open(loaded).await?;

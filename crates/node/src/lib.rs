@@ -16,3 +16,4 @@ pub mod newcomer;
 pub mod replica;
 mod scout;
 pub mod testnet;
+pub mod watching;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use bytes::Bytes;
+use quorate_app::kv::feed::Feed;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
 use quorate_core::replica::{Input, Recovery, Replica};
@@ -28,6 +29,7 @@ use super::desk::Desk;
 use super::doorbell::Doorbell;
 use super::epochs::Epochs;
 use super::events::OtherRoot;
+use super::feed::Watchers;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
 use super::links::{Keys, Links};
@@ -177,7 +179,12 @@ impl Setup {
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
-        Ok(running(shared, (doors.peers, counters), (decider, archived), (recovered, notes)))
+        Ok(running(
+            shared,
+            (doors.peers, counters),
+            (decider, archived),
+            (recovered, notes, self.feed),
+        ))
     }
 
     /// What is known of the members: those before the restart are the ones that there are channels
@@ -313,6 +320,12 @@ impl Setup {
             spread: Spread::start("requests", self.requests, &shared.outside)?,
             listener: Arc::clone(&shared.listener),
             archive: shared.archive.clone(),
+            watchers: Watchers::start(
+                self.feed.as_ref(),
+                (&shared.links, &shared.listener),
+                &shared.metrics,
+                &shared.outside,
+            )?,
             outside: shared.outside.clone(),
             metrics: Arc::clone(&shared.metrics),
             events,
@@ -367,10 +380,10 @@ fn running<T: Types>(
     shared: Shared<T>,
     (peers, counters): (Arc<Peers>, Arc<Counters>),
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
-    (recovered, notes): (Height, Vec<String>),
+    (recovered, notes, feed): (Height, Vec<String>, Option<Arc<Feed>>),
 ) -> Running {
     let Shared { outside, metrics, epochs, .. } = shared;
-    Running { outside, decider, archived, metrics, counters, peers, epochs, notes, recovered }
+    Running { outside, decider, archived, metrics, counters, peers, epochs, feed, notes, recovered }
 }
 
 /// Makes applications whose calls are noted.
