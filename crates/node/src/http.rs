@@ -6,6 +6,7 @@
 //! The server is bounded: few connections, each with a deadline for its requests and for its life,
 //! and bodies are never read.
 
+pub mod access;
 mod ask;
 mod blocks;
 mod dashboard;
@@ -22,20 +23,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::{Extension, Router};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use quorate_core::{Committee, ReplicaId};
 use quorate_transport::Door;
 use quorate_transport::places::{Caps, Places, Rule};
 use quorate_transport::{Counters, Peers};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
+use self::access::Access;
 use self::history::History;
 use self::memory::Memory;
 use self::warnings::{Look, Warning};
@@ -46,7 +53,7 @@ use crate::replica::epochs::{Epochs, Standing};
 use crate::replica::metrics::Metrics;
 use crate::replica::watch::Place;
 
-pub use ask::{AskError, Reply, ask, ask_json};
+pub use ask::{AskError, Asker, Reply, ask, ask_json};
 
 /// Connections served at once, in all and of one address. When there are so many the oldest gives
 /// way, so that nobody who keeps connections can keep `/livez` from being read.
@@ -184,7 +191,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 /// Answers on `listener` until the task is dropped or aborted.
-pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
+pub async fn serve(listener: TcpListener, access: Arc<Access>, facts: Arc<Facts>) {
     let counters = Arc::clone(&facts.counters);
     let router = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
@@ -197,9 +204,12 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/version", get(version))
         .route("/watch", get(watch::stream))
         .merge(dashboard::routes())
-        .with_state(Arc::clone(&facts));
+        .with_state(Arc::clone(&facts))
+        .layer(from_fn_with_state(Arc::clone(&access), access::check));
+    let tls = || access.tls();
     tokio::select! {
-        () = serve_router(listener, router, &counters) => {}
+        () = serve_with(listener, router, &counters, tls) => {}
+        () = Arc::clone(&access).follow() => {}
         () = history::keep(facts) => {}
     }
 }
@@ -207,6 +217,16 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
 /// Answers what `router` has, on `listener`, within the bounds of this module, until the task is
 /// dropped or aborted.
 pub async fn serve_router(listener: TcpListener, router: Router, counters: &Counters) {
+    serve_with(listener, router, counters, || None).await;
+}
+
+/// The same, over TLS if `tls` says so when a connection comes.
+async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    counters: &Counters,
+    tls: impl Fn() -> Option<Arc<ServerConfig>>,
+) {
     let caps = Caps { all: CONNECTIONS, of_network: CONNECTIONS_OF_ADDRESS };
     let places = Places::new(caps, Rule::OldestGivesWay);
     let mut connections = JoinSet::new();
@@ -224,20 +244,37 @@ pub async fn serve_router(listener: TcpListener, router: Router, counters: &Coun
         counters.gave_way.fetch_add(u64::from(gave_way), Ordering::Relaxed);
         let open = Open::default();
         let service = TowerToHyperService::new(router.clone().layer(Extension(open.clone())));
+        let tls = tls();
         connections.spawn(async move {
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_WITHIN)
-                .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service);
+            let connection = async {
+                match tls {
+                    None => answer(stream, service).await,
+                    Some(tls) => {
+                        let accepting = TlsAcceptor::from(tls).accept(stream);
+                        if let Ok(Ok(stream)) = timeout(HEAD_WITHIN, accepting).await {
+                            answer(stream, service).await;
+                        }
+                    }
+                }
+            };
             // A client that breaks off or takes too long is its own concern.
             tokio::select! {
-                _ = connection => {}
+                () = connection => {}
                 () = lived(&open) => {}
                 () = place.lost() => {}
             }
         });
     }
+}
+
+/// Answers on one connection.
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, service: TowerToHyperService<Router>) {
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 /// Waits until a connection has lived as long as one may that is no stream.

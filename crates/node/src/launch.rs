@@ -22,6 +22,7 @@ use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
 };
 use crate::family::{self, Family};
+use crate::http::access::{Access, AccessError};
 use crate::http::{self, Facts};
 use crate::replica::keyring::Keyring;
 use crate::replica::{Running, Setup, StartError, data};
@@ -47,6 +48,9 @@ pub enum LaunchError {
         /// What the system says.
         source: io::Error,
     },
+    /// Who may read over HTTP is not known.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The replica itself.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -325,6 +329,7 @@ fn run<S: StateMachine + 'static>(
     if loaded.cluster.tentative && !fresh().mark() {
         return Err(LaunchError::CannotUndo { application: setup.application });
     }
+    let access = Access::of(&loaded.node.http)?;
     let Sockets { peer, client, http } = sockets;
     let peer_address = peer.local_addr().map_err(StartError::System)?;
     let client_address = client.local_addr().map_err(StartError::System)?;
@@ -340,7 +345,7 @@ fn run<S: StateMachine + 'static>(
         http_address,
     };
     launched.write_addresses(&loaded.node.storage.folder).map_err(StartError::System)?;
-    tokio::spawn(http::serve(http, Arc::clone(&launched.facts)));
+    tokio::spawn(http::serve(http, access, Arc::clone(&launched.facts)));
     if let Some(following) = Following::of(&loaded.cluster) {
         let Launched { running, .. } = &launched;
         let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));

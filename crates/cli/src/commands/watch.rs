@@ -106,7 +106,8 @@ fn check(cluster: &Cluster, home: &Home) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("the application `{}` has no change feed", cluster.application.name());
-    let (place, remedy) = (Place::File(home.cluster_file()), "name the home of a client of a kv cluster");
+    let (place, remedy) =
+        (Place::File(home.cluster_file()), "name the home of a client of a kv cluster");
     Err(Failure::new(Exit::Usage, Finding { what, place, remedy: remedy.to_owned() }))
 }
 
@@ -131,7 +132,8 @@ fn for_people(change: &Change) -> String {
         Change::Set { key, value } => format!("set      {} = {}", text(key), text(value)),
         Change::Appended { key, text: tail } => format!("append   {} + {}", text(key), text(tail)),
         Change::FieldsSet { key, fields } => {
-            let each = fields.iter().map(|(name, value)| format!(" {}={}", text(name), text(value)));
+            let each =
+                fields.iter().map(|(name, value)| format!(" {}={}", text(name), text(value)));
             format!("fields   {}{}", text(key), each.collect::<String>())
         }
         Change::Removed { key } => format!("removed  {}", text(key)),

@@ -87,7 +87,11 @@ fn order(cluster: &Cluster, client: &Client, commands: Vec<Bytes>) {
 }
 
 /// Orders numbered writes, some of them together, and returns what was written.
-fn write(cluster: &Cluster, client: &Client, numbers: std::ops::Range<u32>) -> Vec<(String, String)> {
+fn write(
+    cluster: &Cluster,
+    client: &Client,
+    numbers: std::ops::Range<u32>,
+) -> Vec<(String, String)> {
     let pairs: Vec<_> =
         numbers.map(|number| (format!("w/{}", number % 7), number.to_string())).collect();
     for some in pairs.chunks(3) {
@@ -173,7 +177,8 @@ fn transactions_and_hashes_are_told_as_what_changed() {
     let kinds: Vec<&str> = told.iter().filter_map(|change| change["change"].as_str()).collect();
     assert_eq!(kinds, ["set-fields", "set", "remove-fields", "remove", "remove-all"]);
     assert_eq!((&told[1]["key"], &told[1]["value"]), (&"n".into(), &"5".into()));
-    let names: Vec<_> = told[2]["fields"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    let names: Vec<_> =
+        told[2]["fields"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["a", "b"]);
     assert!(told.iter().all(|change| change["height"] == told[0]["height"]));
 }
@@ -253,11 +258,16 @@ impl Events {
 fn events_over_http_go_on_behind_the_last_one_at_another_replica() {
     let mut cluster = Cluster::start(&[], &["view_timeout.base=300ms"]);
     let client = cluster.client();
-    let address = |cluster: &Cluster, replica: usize| last_http_address(&cluster.data(replica)).unwrap();
+    let address =
+        |cluster: &Cluster, replica: usize| last_http_address(&cluster.data(replica)).unwrap();
     write(&cluster, &client, 0..20);
     order(&cluster, &client, vec![set("w/middle", "")]);
     let mut first = Events::open(&address(&cluster, 0), "?prefix=w%2F&from=1", "");
-    assert!(first.head.to_lowercase().contains("content-type: text/event-stream"), "{}", first.head);
+    assert!(
+        first.head.to_lowercase().contains("content-type: text/event-stream"),
+        "{}",
+        first.head
+    );
     let mut told = first.up_to("w/middle");
     assert_eq!(told.len(), 21);
     let last = told.iter().find(|(_, data)| data["key"] == "w/middle").unwrap().0.clone();
@@ -316,8 +326,18 @@ fn a_height_that_is_gone_is_told_with_the_oldest_and_how_to_begin_anew() {
     assert_eq!(refused.status.code(), Some(1), "{text}");
     assert!(text.contains("the changes from height 1 on are not kept any more"), "{text}");
     assert!(text.contains("quorate get --verified"), "{text}");
-    let oldest: u64 = text.split("are those at height ").nth(1).unwrap().split(':').next().unwrap()
-        .split_whitespace().next().unwrap().parse().unwrap();
+    let oldest: u64 = text
+        .split("are those at height ")
+        .nth(1)
+        .unwrap()
+        .split(':')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let there = Lines::watch(&cluster, &["--from", &oldest.to_string(), "w/"]);
     there.up_to("w/again");
     let gone = Events::open(&last_http_address(&cluster.data(1)).unwrap(), "?from=1", "");
@@ -326,12 +346,8 @@ fn a_height_that_is_gone_is_told_with_the_oldest_and_how_to_begin_anew() {
 
 /// The output of a command that has to end by itself.
 fn ended(command: &mut Command) -> std::process::Output {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut code = None;
     wait_until("the command ends", || {
         code = child.try_wait().unwrap();

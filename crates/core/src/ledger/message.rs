@@ -526,10 +526,8 @@ impl Decode for Response {
                 first: Sequence::decode(reader)?,
                 reason: Refusal::decode(reader)?,
             }),
-            3 => Ok(Self::Answer {
-                id: reader.u64()?,
-                answer: reader.byte_string("answer", MAX_REPLY_BYTES)?,
-            }),
+            3 => numbered(reader, "answer", MAX_REPLY_BYTES)
+                .map(|(id, answer)| Self::Answer { id, answer }),
             4 => {
                 let from = Height::decode(reader)?;
                 let count = reader.length("blocks", MAX_BLOCKS)?;
@@ -539,14 +537,10 @@ impl Decode for Response {
                 }
                 Ok(Self::Blocks { from, blocks })
             }
-            5 => Ok(Self::Proven {
-                id: reader.u64()?,
-                answer: reader.byte_string("proven answer", MAX_ANSWER_BYTES)?,
-            }),
-            6 => Ok(Self::Newest {
-                id: reader.u64()?,
-                newest: reader.byte_string("newest block", MAX_ANSWER_BYTES)?,
-            }),
+            5 => numbered(reader, "proven answer", MAX_ANSWER_BYTES)
+                .map(|(id, answer)| Self::Proven { id, answer }),
+            6 => numbered(reader, "newest block", MAX_ANSWER_BYTES)
+                .map(|(id, newest)| Self::Newest { id, newest }),
             7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
             8 => Ok(Self::Signed {
                 outcome: Outcome::decode(reader)?,
@@ -565,33 +559,32 @@ impl Decode for Response {
                 Ok(Self::Handovers { id, handovers })
             }
             11 => Ok(Self::Ready { id: reader.u64()?, signature: Signature::decode(reader)? }),
-            12 => Ok(Self::NotReady {
-                id: reader.u64()?,
-                reason: reader.byte_string("reason", MAX_REASON_BYTES)?,
-            }),
-            13 => Ok(Self::Offer {
-                id: reader.u64()?,
-                offer: reader.byte_string("offer", MAX_REPLY_BYTES)?,
-            }),
+            12 => numbered(reader, "reason", MAX_REASON_BYTES)
+                .map(|(id, reason)| Self::NotReady { id, reason }),
+            13 => numbered(reader, "offer", MAX_REPLY_BYTES)
+                .map(|(id, offer)| Self::Offer { id, offer }),
             14 => {
                 let (id, last) = (reader.u64()?, flag(reader, "whether a chunk is the last")?);
                 let bytes = reader.byte_string("chunk", MAX_CHUNK_BYTES)?;
                 Ok(Self::Chunk { id, last, bytes })
             }
-            15 => Ok(Self::Clients {
-                id: reader.u64()?,
-                clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,
-            }),
+            15 => numbered(reader, "clients", super::clients::MAX_BYTES)
+                .map(|(id, clients)| Self::Clients { id, clients }),
             16 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
-            17 => Ok(Self::Changes {
-                id: reader.u64()?,
-                links: reader.byte_string("names of changes", MAX_CONTENT_BYTES)?,
-            }),
-            18 => Ok(Self::Lists {
-                id: reader.u64()?,
-                page: reader.byte_string("page of changes", MAX_CONTENT_BYTES)?,
-            }),
+            17 => numbered(reader, "names of changes", MAX_CONTENT_BYTES)
+                .map(|(id, links)| Self::Changes { id, links }),
+            18 => numbered(reader, "page of changes", MAX_CONTENT_BYTES)
+                .map(|(id, page)| Self::Lists { id, page }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }
+}
+
+/// Bytes behind the number of the request that they answer.
+fn numbered(
+    reader: &mut Reader,
+    field: &'static str,
+    most: usize,
+) -> Result<(u64, Bytes), DecodeError> {
+    Ok((reader.u64()?, reader.byte_string(field, most)?))
 }

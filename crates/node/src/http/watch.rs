@@ -32,6 +32,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::Facts;
+use super::access::Shown;
 use crate::watching::json_of;
 
 /// Streams at once.
@@ -100,7 +101,7 @@ struct Wanted {
 /// `GET /watch?prefix=…&from=…`
 pub(super) async fn stream(
     State(facts): State<Arc<Facts>>,
-    open: Option<Extension<Open>>,
+    (open, shown): (Option<Extension<Open>>, Option<Extension<Shown>>),
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
@@ -108,7 +109,8 @@ pub(super) async fn stream(
     let Some(watching) = &facts.watching else {
         return refuse(StatusCode::NOT_FOUND, "the application has no change feed");
     };
-    if let Some(why) = is_of_a_page(&headers) {
+    // No page knows the token.
+    if let Some(why) = is_of_a_page(&headers).filter(|_| shown.is_none()) {
         return refuse(StatusCode::FORBIDDEN, why);
     }
     let wanted = match wanted(uri.query().unwrap_or_default(), &headers) {
@@ -154,8 +156,7 @@ fn is_of_a_page(headers: &HeaderMap) -> Option<&'static str> {
         if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
     });
     let address: Result<IpAddr, _> = named.trim_matches(['[', ']']).parse();
-    let is_guarded = headers.contains_key(header::AUTHORIZATION);
-    let is_known = is_guarded || address.is_ok() || named.is_empty() || named == "localhost";
+    let is_known = address.is_ok() || named.is_empty() || named == "localhost";
     (!is_known).then_some("name this replica by its address: a page may have made up the name")
 }
 
@@ -281,7 +282,8 @@ impl Telling {
             if !change.is_within(&self.prefix) {
                 continue;
             }
-            let event = format!("id: {height}-{index}\ndata: {}\n\n", json_of(height, index, &change));
+            let event =
+                format!("id: {height}-{index}\ndata: {}\n\n", json_of(height, index, &change));
             piece.extend_from_slice(event.as_bytes());
             if piece.len() >= PIECE_BYTES {
                 self.send(std::mem::take(&mut piece)).await?;
@@ -336,7 +338,7 @@ mod tests {
         assert!(refused("sec-fetch-site", "same-origin"));
         // A name that a page's owner has given to this address.
         assert!(refused("host", "attacker.example:9000"));
-        for host in ["127.0.0.1:9000", "[::1]:9000", "::1", "localhost:9000", "localhost"] {
+        for host in ["127.0.0.1:9000", "[::1]:9000", "[::1]", "localhost:9000", "localhost"] {
             assert!(!refused("host", host), "{host}");
         }
     }

@@ -88,6 +88,7 @@ struct Shared<T: Types> {
     archive: Archive<T>,
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
+    feed: Option<Arc<Feed>>,
     epochs: Arc<Epochs>,
 }
 
@@ -140,6 +141,7 @@ impl Setup {
             links: self.links(build.attacked(&self.committee), &doors.peers, &metrics)?,
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
+            feed: self.feed.clone(),
             epochs,
             outside,
             metrics,
@@ -148,12 +150,11 @@ impl Setup {
         };
         let stage = self.requests_stage(&shared, doors.events, &over)?;
         let archived = self.start_archive(&shared, states, (tasks, pulls), checkpoint)?;
-        let first = first_input(recovery, restored)?;
         let make = maker(build.seeded()?, self.me);
         let (settings, committee) = (self.settings.clone(), self.committee.clone());
         let replica = Replica::new(settings, committee, make, execution, fresh);
         let decider = Decider {
-            turns: Turns::new(first),
+            turns: Turns::new(first_input(recovery, restored)?),
             settled: Arc::clone(&shared.settled),
             proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
             queries: Queries::start(
@@ -179,12 +180,7 @@ impl Setup {
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
-        Ok(running(
-            shared,
-            (doors.peers, counters),
-            (decider, archived),
-            (recovered, notes, self.feed),
-        ))
+        Ok(running(shared, (doors.peers, counters), (decider, archived), (recovered, notes)))
     }
 
     /// What is known of the members: those before the restart are the ones that there are channels
@@ -321,7 +317,7 @@ impl Setup {
             listener: Arc::clone(&shared.listener),
             archive: shared.archive.clone(),
             watchers: Watchers::start(
-                self.feed.as_ref(),
+                shared.feed.as_ref(),
                 (&shared.links, &shared.listener),
                 &shared.metrics,
                 &shared.outside,
@@ -380,9 +376,9 @@ fn running<T: Types>(
     shared: Shared<T>,
     (peers, counters): (Arc<Peers>, Arc<Counters>),
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
-    (recovered, notes, feed): (Height, Vec<String>, Option<Arc<Feed>>),
+    (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, .. } = shared;
+    let Shared { outside, metrics, epochs, feed, .. } = shared;
     Running { outside, decider, archived, metrics, counters, peers, epochs, feed, notes, recovered }
 }
 
