@@ -377,7 +377,8 @@ fn chunks_that_could_be_fuller_are_refused() {
     let proof_of = |entry: &[u8]| {
         let mut prover = two.prover().expect("it proves");
         let content = prover.prove(&entry[8..9]).expect("it is there");
-        // Behind the root 32, the feed's head 40, the mark 1 and the value behind its length 4, 2; the proof's length.
+        // Behind the root 32, the feed's head 40, the mark 1 and the value behind its length 4, 2;
+        // the proof's length.
         content.slice(32 + 40 + 1 + 4 + 2 + 4..)
     };
     let crumb = |entry: &[u8]| [&1u32.to_le_bytes()[..], entry, &proof_of(entry)].concat();

@@ -2,9 +2,9 @@
 //!
 //! # The list of a block
 //! A block that changes something has a *list*: its [changes](Change) in the order of execution. A
-//! command that had no effect (an error, a `SET … NX` of a key that is there, a `DEL` of one that is
-//! not) is not in it. The commands of a transaction stand one behind the other. There is no expiry
-//! in this store, so that nothing changes without a command.
+//! command that had no effect (an error, a `SET … NX` of a key that is there, a `DEL` of one that
+//! is not) is not in it. The commands of a transaction stand one behind the other. There is no
+//! expiry in this store, so that nothing changes without a command.
 //!
 //! Integers are little-endian, byte strings stand behind their length (u32), lists behind their
 //! count (u32). A change is its kind u8 and

@@ -1,19 +1,19 @@
 //! The change feed, followed: what committed blocks change, and no replica is believed.
 //!
 //! # What is believed
-//! The [`Watcher`] asks one replica for the names of the lists from a height on, and the cluster for
-//! a proof of the feed's head ([`VerifiedReader`]). Names that lead to a proven head are all there
-//! are ([`feed`]); each list is held against its name. So a replica that adds, alters or leaves out
-//! a change is found out before anything of it is handed out, and another one is asked.
+//! The [`Watcher`] asks one replica for the names of the lists from a height on, and the cluster
+//! for a proof of the feed's head ([`VerifiedReader`]). Names that lead to a proven head are all
+//! there are ([`feed`]); each list is held against its name. So a replica that adds, alters or
+//! leaves out a change is found out before anything of it is handed out, and another one is asked.
 //!
 //! A replica can still be silent, or say that nothing has changed. So the watcher waits at another
 //! replica when it has heard nothing for some seconds: at one of f + 1 in a row it is told.
 //!
 //! # What is promised
 //! The changes of every block from the first height on, in order, each once. Nothing is promised
-//! about how soon. If a watcher is so slow that no replica keeps the lists that it wants, it is told
-//! so ([`WatchError::Gone`]): it then reads what it needs, and begins anew from the height that it
-//! has read at.
+//! about how soon. If a watcher is so slow that no replica keeps the lists that it wants, it is
+//! told so ([`WatchError::Gone`]): it then reads what it needs, and begins anew from the height
+//! that it has read at.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -142,8 +142,9 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Watches the keys of `cluster` that begin with `prefix`, from a height on; from now on without
-    /// one. `replicas` are in the order of their ids. Connects when it is asked for what is next.
+    /// Watches the keys of `cluster` that begin with `prefix`, from a height on; from now on
+    /// without one. `replicas` are in the order of their ids. Connects when it is asked for what is
+    /// next.
     ///
     /// # Errors
     /// [`Lacking`] if the cluster's protocol proves nothing.

@@ -1,9 +1,9 @@
 //! Who may read over HTTP: TLS with a certificate, and a token.
 //!
-//! The token is the content of a file that its owner alone may read. A request shows it in its head:
-//! `Authorization: Bearer TOKEN` (RFC 6750, section 2.1). Without it there is `/livez` alone, and
-//! `/metrics` where `http.open_metrics` says so. Certificate, key and token are read again after
-//! SIGHUP.
+//! The token is the content of a file that its owner alone may read. A request shows it in its
+//! head: `Authorization: Bearer TOKEN` (RFC 6750, section 2.1). Without it there is `/livez` alone,
+//! and `/metrics` where `http.open_metrics` says so. Certificate, key and token are read again
+//! after SIGHUP.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -2,8 +2,8 @@
 //!
 //! The reader believes this replica; `quorate watch` believes none. Each event is a change as
 //! [JSON](crate::watching), under the id `HEIGHT-INDEX`; an id that is a height alone, without an
-//! event, says how far the stream is. A reader that comes back with its last id (`Last-Event-ID`, as
-//! browsers and libraries send it) goes on behind it.
+//! event, says how far the stream is. A reader that comes back with its last id (`Last-Event-ID`,
+//! as browsers and libraries send it) goes on behind it.
 //!
 //! # What a stream may cost
 //! There are [`STREAMS`] at once. One reads the lists that the application keeps anyway, and makes

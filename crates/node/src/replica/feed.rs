@@ -3,8 +3,8 @@
 //! Anybody may watch, unsigned. The lists are the application's
 //! ([`Feed`](quorate_app::kv::feed::Feed)), which keeps as many as fit its bounds. A watcher asks
 //! for what follows the height that it knows, and waits here until there is something. So a slow
-//! one costs nothing: it is not sent what it did not ask for. If the lists that it wants are gone by
-//! the time it asks, it is told so.
+//! one costs nothing: it is not sent what it did not ask for. If the lists that it wants are gone
+//! by the time it asks, it is told so.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -95,7 +95,7 @@ impl Watchers {
         Ok(Self(Some(asks)))
     }
 
-    /// Takes a question in: [`Request::Changes`] or [`Request::Lists`]. Why it is refused, if it is.
+    /// Takes a question in: [`Request::Changes`] or [`Request::Lists`].
     ///
     /// # Errors
     /// [`Unproven`].

@@ -1,9 +1,10 @@
 //! What a replica tells a watcher, and what the watcher makes of it.
 //!
-//! A watcher asks for the *links* of the lists from a height on: their heights, lengths and digests,
-//! and the head before them. It asks for a proof of the head, and holds the links against it
-//! ([`Links::up_to`]). Then it asks for the lists themselves, page by page, and holds each against
-//! its link. So it needs room for one list at a time, and knows a liar by the first byte too many.
+//! A watcher asks for the *links* of the lists from a height on: their heights, lengths and
+//! digests, and the head before them. It asks for a proof of the head, and holds the links against
+//! it ([`Links::up_to`]). Then it asks for the lists themselves, page by page, and holds each
+//! against its link. So it needs room for one list at a time, and knows a liar by the first byte
+//! too many.
 //!
 //! Encodings, integers little-endian; either answer begins with a byte:
 //!
