@@ -21,6 +21,7 @@ ORDER = [
     ("Run it", None),
     ("Operations", "docs/operations.md"),
     ("Redis clients", "docs/redis.md"),
+    ("The change feed", "docs/feed.md"),
     ("Payments", "docs/payments.md"),
     ("Watching a cluster", "deploy/README.md"),
     ("Threats and defences", "THREAT_MODEL.md"),

@@ -5,7 +5,8 @@
 //! PBFT's reads outvoted by a liar and replicas that are behind are of this kind.
 //!
 //! Asked for proofs of its state it lies in turn about all that they are made of, and calls the
-//! first certified block it was asked for the newest one for ever.
+//! first certified block it was asked for the newest one for ever. Of what blocks changed it leaves
+//! out, alters and makes up in turn, says that it is gone, and that nothing changed.
 //!
 //! Answered by clients: an outcome is believed when f + 1 replicas say the same; a refusal is one
 //! replica's own word; of a proof nothing is believed that does not follow from a certificate.
@@ -26,6 +27,8 @@ const LIES: u64 = 6;
 struct LyingReplies {
     /// Proofs lied about.
     proofs: u64,
+    /// Names and lists of changes lied about.
+    changes: u64,
     first_answer: Option<Bytes>,
     first_newest: Option<Bytes>,
 }
@@ -52,10 +55,35 @@ impl LyingReplies {
         }
         answer.to_bytes().into()
     }
+
+    /// Other names of what blocks changed: without the first list, with the head behind it or
+    /// without; with another digest; one list twice; all gone; none.
+    fn lie_about_changes(&mut self, told: &Bytes) -> Bytes {
+        let lie = self.changes % LIES;
+        self.changes += 1;
+        let links = told.get(LINKS..).unwrap_or_default();
+        let said = |before: &[u8], links: &[u8]| {
+            let count = (links.len() / LINK) as u32;
+            [&[1], before, &told[41..49], &count.to_le_bytes(), links].concat().into()
+        };
+        let Some((first, rest)) = links.split_at_checked(LINK) else { return told.clone() };
+        match lie {
+            0 => said(&told[1..41], rest),
+            1 => said(&[&first[..8], &told[9..41]].concat(), rest),
+            2 => changed(told, told.len() - 1),
+            3 => said(&told[1..41], &[first, first, rest].concat()),
+            4 => [&[0][..], &u64::MAX.to_le_bytes()].concat().into(),
+            _ => said(&told[1..41], &[]),
+        }
+    }
 }
 
+/// Where the names of lists begin, and how long one is.
+const LINKS: usize = 1 + 40 + 8 + 4;
+const LINK: usize = 8 + 4 + 32;
+
 /// Where the key-value application says whether there is a value, and where the value begins.
-const HAS_VALUE: usize = 32;
+const HAS_VALUE: usize = 32 + 40;
 const VALUE: usize = HAS_VALUE + 1 + 4;
 
 fn changed(bytes: &Bytes, at: usize) -> Bytes {
@@ -124,6 +152,13 @@ impl Adversary for LyingReplies {
             Response::Outcome(outcome) => lie(outcome),
             Response::Proven { id, answer } => {
                 Response::Proven { id, answer: self.lie_about_proof(answer) }
+            }
+            Response::Changes { id, links } => {
+                Response::Changes { id, links: self.lie_about_changes(&links) }
+            }
+            Response::Lists { id, page } => {
+                let last = page.len().wrapping_sub(1);
+                Response::Lists { id, page: changed(&page, last) }
             }
             Response::Newest { id, newest } => {
                 let newest = self.first_newest.get_or_insert(newest).clone();

@@ -52,14 +52,18 @@ pub mod reply;
 
 mod decoded;
 mod entry;
+pub mod feed;
 mod glob;
 mod meter;
 pub mod proof;
 mod read;
+mod recorded;
 mod snapshot;
 mod storage;
 mod value;
 mod write;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::wire::DecodeError;
@@ -68,7 +72,7 @@ use quorate_core::ledger::state_machine::{
     Decided, KeepError, Keeper, Prover, Reader, Replies, RestoreError, Restorer, Snapshot,
     StateMachine, Usage,
 };
-use quorate_core::{Digest, planted};
+use quorate_core::{Digest, Height, planted};
 
 pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
@@ -78,7 +82,9 @@ pub use storage::{Memory, Storage};
 pub use value::{FIELD_BYTES, KEY_BYTES};
 
 use decoded::Decoded;
+use feed::{Block, Feed, Head, List};
 use meter::Meter;
+use recorded::Recorded;
 use snapshot::Taker;
 
 /// Longest key, bytes.
@@ -112,6 +118,25 @@ pub struct KeyValue<M = Memory> {
     taker: Option<Taker>,
     /// The state that was marked: the map as it was, without what was changed since.
     marked: Option<M>,
+    told: Told,
+}
+
+/// What is told to those who watch.
+#[derive(Default)]
+struct Told {
+    feed: Option<Arc<Feed>>,
+    /// What the block at work has changed so far.
+    list: List,
+    /// The block behind the mark, which may never be committed.
+    tentative: Option<Block>,
+}
+
+impl Told {
+    fn committed(&self, block: Block) {
+        if let Some(feed) = &self.feed {
+            feed.committed(block);
+        }
+    }
 }
 
 impl Default for KeyValue {
@@ -124,19 +149,31 @@ impl KeyValue {
     /// An empty store in memory, without a limit.
     #[must_use]
     pub fn new() -> Self {
-        Self { map: Memory::default(), limit_bytes: u64::MAX, taker: None, marked: None }
+        Self::of(Memory::default())
     }
 }
 
 impl KeyValue<Disk> {
     /// An empty store that will be on disk, in a folder of `shelf`, without a limit.
     #[must_use]
-    pub fn on_disk(shelf: &std::sync::Arc<disk::Shelf>) -> Self {
-        Self { map: Disk::new(shelf), limit_bytes: u64::MAX, taker: None, marked: None }
+    pub fn on_disk(shelf: &Arc<disk::Shelf>) -> Self {
+        Self::of(Disk::new(shelf))
+    }
+}
+
+impl<M> KeyValue<M> {
+    fn of(map: M) -> Self {
+        Self { map, limit_bytes: u64::MAX, taker: None, marked: None, told: Told::default() }
     }
 }
 
 impl<M: Storage> KeyValue<M> {
+    /// The same store, which tells `feed` what committed blocks change.
+    #[must_use]
+    pub fn telling(self, feed: &Arc<Feed>) -> Self {
+        Self { told: Told { feed: Some(Arc::clone(feed)), ..self.told }, ..self }
+    }
+
     /// The same store with a limit for what its keys and values take; see the [module](self). All
     /// replicas must have the same one.
     #[must_use]
@@ -162,6 +199,16 @@ impl<M: Storage> KeyValue<M> {
         (out.into(), meter.command_steps())
     }
 
+    /// All of a block was executed: what it changed becomes a link of the feed's chain.
+    fn changed(&mut self, height: Height, before: Head) {
+        let block = Block::new(height, before, self.told.list.take());
+        self.map.set_head(block.head());
+        match self.marked {
+            Some(_) => self.told.tentative = Some(block),
+            None => self.told.committed(block),
+        }
+    }
+
     /// The state that is not undone: the marked one, if there is one.
     fn state(&self) -> &M {
         self.marked.as_ref().unwrap_or(&self.map)
@@ -183,6 +230,7 @@ impl<M: Storage> KeyValue<M> {
 impl<M: Storage> StateMachine for KeyValue<M> {
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         self.map.settle();
+        let before = self.map.head().before(block.height);
         let mut meter = Meter::new(self.map.used_bytes(), self.limit_bytes);
         let mut decoded = Vec::with_capacity(AHEAD.min(block.commands.len()));
         for (chunk, commands) in block.commands.chunks(AHEAD).enumerate() {
@@ -191,9 +239,11 @@ impl<M: Storage> StateMachine for KeyValue<M> {
             self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
             for (at, command) in decoded.iter().enumerate() {
                 let grant = block.grant(chunk * AHEAD + at);
-                replies.push_with(|out| execute(&mut self.map, command, grant, &mut meter, out));
+                let mut to = Recorded { map: &mut self.map, list: &mut self.told.list };
+                replies.push_with(|out| execute(&mut to, command, grant, &mut meter, out));
             }
         }
+        self.changed(block.height, before);
     }
 
     /// Runs a read-only [`Command`]; the answer is a [`Reply`].
@@ -203,7 +253,7 @@ impl<M: Storage> StateMachine for KeyValue<M> {
 
     fn reader(&self) -> Option<Box<dyn Reader>> {
         let map = self.state().frozen()?;
-        Some(Box::new(Frozen(Self { map, limit_bytes: 0, taker: None, marked: None })))
+        Some(Box::new(Frozen(Self::of(map))))
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -211,7 +261,7 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn root(&mut self) -> Digest {
-        proof::root_of(&self.map.root())
+        proof::root_of(&self.map.root(), &self.map.head())
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
@@ -230,12 +280,16 @@ impl<M: Storage> StateMachine for KeyValue<M> {
 
     fn keep(&mut self) {
         self.marked = None;
+        if let Some(block) = self.told.tentative.take() {
+            self.told.committed(block);
+        }
     }
 
     fn undo(&mut self) {
         if let Some(marked) = self.marked.take() {
             self.map = marked;
         }
+        self.told.tentative = None;
     }
 
     fn restore(&mut self, chunks: &mut dyn Iterator<Item = Bytes>) -> Result<(), RestoreError> {
@@ -282,13 +336,15 @@ impl<M: Storage> Restorer for KeyValue<M> {
     fn finish(&mut self) -> Result<(), RestoreError> {
         let taker = self.taker.take().unwrap_or_else(|| Taker::new(None));
         taker.finish()?;
-        self.map.end_filling().map_err(|reason| taker.error(&reason))
+        self.map.end_filling().map_err(|reason| taker.error(&reason))?;
+        self.map.set_head(taker.head());
+        Ok(())
     }
 }
 
 /// Executes one command and appends its reply to `out`.
 fn execute<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     command: &Decoded<'_>,
     grant: Option<&Grant>,
     meter: &mut Meter,
@@ -301,8 +357,8 @@ fn execute<M: Storage>(
         Err(error) => Err(Refused::Malformed(*error)),
         Ok(command) if !may_touch(grant, command) => Err(Refused::OutsidePrefixes),
         Ok(command) if command.is_costly() && !meter.admits_reply() => Err(Refused::BlockSpent),
-        Ok(command) if command.is_read_only() => read::read(map, command, at, meter, out),
-        Ok(command) => write::write(map, command, at, meter, out),
+        Ok(command) if command.is_read_only() => read::read(to.map, command, at, meter, out),
+        Ok(command) => write::write(to, command, at, meter, out),
     };
     if let Err(refused) = result {
         out.truncate(start);

@@ -310,7 +310,7 @@ fn a_snapshot_that_is_not_whole_is_refused_and_says_where() {
     assert_eq!(refuse(swapped).0, 1);
     assert_eq!(refuse(vec![]), (0, "the state ends early".into()));
     assert_eq!(refuse(vec![Bytes::new()]), (0, "it ends early".into()));
-    let of_before = Bytes::from([&b"quorate kv 00001"[..], &[0; 36]].concat());
+    let of_before = Bytes::from([&b"quorate kv 00002"[..], &[0; 36]].concat());
     assert!(refuse(vec![of_before]).1.contains("this store and version"));
 }
 
@@ -372,13 +372,14 @@ fn chunks_that_could_be_fuller_are_refused() {
         set(&mut two, key, b"1");
     }
     let whole = chunks(&*two.snapshot()).remove(0);
-    // Head 48, count 4; entries of 11 bytes, with their lengths.
-    let (head, first, second) = (&whole[..48], &whole[52..63], &whole[63..74]);
+    // Head 88, count 4; entries of 11 bytes, with their lengths.
+    let (head, first, second) = (&whole[..88], &whole[92..103], &whole[103..114]);
     let proof_of = |entry: &[u8]| {
         let mut prover = two.prover().expect("it proves");
         let content = prover.prove(&entry[8..9]).expect("it is there");
-        // Behind the root 32, the mark 1 and the value behind its length 4, 2; the proof's length.
-        content.slice(32 + 1 + 4 + 2 + 4..)
+        // Behind the root 32, the feed's head 40, the mark 1 and the value behind its length 4, 2;
+        // the proof's length.
+        content.slice(32 + 40 + 1 + 4 + 2 + 4..)
     };
     let crumb = |entry: &[u8]| [&1u32.to_le_bytes()[..], entry, &proof_of(entry)].concat();
     let crumbs = [Bytes::from([head, &crumb(first)].concat()), Bytes::from(crumb(second))];
@@ -421,10 +422,10 @@ fn a_value_of_a_kind_that_there_is_not_is_refused() {
     one(&mut store, |out| encode::h_set(out, b"h", [&b"a"[..], b"b"]));
     let list = chunks(&*store.snapshot());
     let mut bytes = list[0].to_vec();
-    // Head 48, count 4, length 4, length of the key 4, key 1: the digest of the value does not tell
+    // Head 88, count 4, length 4, length of the key 4, key 1: the digest of the value does not tell
     // 2 from 3.
-    assert_eq!(bytes[61], 2);
-    bytes[61] = 3;
+    assert_eq!(bytes[101], 2);
+    bytes[101] = 3;
     let (chunk, reason) = refused(store.root(), &[bytes.into()]).expect("no kind");
     assert_eq!((chunk, reason.as_str()), (0, "a value of an unknown kind"));
 }

@@ -25,7 +25,7 @@ fn replies(store: &mut KeyValue, commands: &[(Vec<u8>, Option<&Grant>)]) -> Repl
         commands.iter().map(|(_, grant)| Caller { key: &key, grant: *grant }).collect();
     let mut replies = Replies::default();
     let block =
-        Decided { height: Height(1), view: View(1), rules: 1, commands: &texts, callers: &callers };
+        Decided { height: Height(2), view: View(2), rules: 1, commands: &texts, callers: &callers };
     store.apply(&block, &mut replies);
     replies
 }

@@ -11,6 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use quorate_app::kv::command::encode;
+use quorate_app::kv::feed::Head;
 use quorate_app::kv::proof::{Refusal, Shown, Verified, verify};
 use quorate_app::kv::{Condition, KeyValue};
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Statement};
@@ -110,6 +111,12 @@ fn answer(store: &mut dyn StateMachine, key: &[u8]) -> Answer<Types> {
     Answer { chain: CHAIN, state, shown: protocol::Shown { block, evidence: certificate }, content }
 }
 
+/// The head of the change feed, as the store proves it.
+fn head_of(store: &dyn StateMachine) -> Head {
+    let content = store.prover().expect("it makes proofs").prove(b"").unwrap();
+    Head::from_bytes(content.slice(32..SAID)).unwrap()
+}
+
 fn check(key: &[u8], answer: &Answer<Types>) -> Result<Verified, Refusal> {
     verify(&verifier(), &Hashes, key, answer.to_bytes().into(), BOUND)
 }
@@ -142,7 +149,8 @@ fn text(value: &[u8]) -> Option<Shown> {
 fn what_is_there_and_what_is_not_is_believed_with_its_height() {
     for mut store in stores() {
         let value = |store: &mut dyn StateMachine, key: &[u8]| check(key, &answer(store, key));
-        let expected = |value| Ok(Verified { value, height: HEIGHT, lag_blocks: 5 });
+        let head = head_of(&*store);
+        let expected = |value| Ok(Verified { value, height: HEIGHT, lag_blocks: 5, head });
         assert_eq!(value(&mut *store, b"key 31"), expected(text(b"value")));
         assert_eq!(value(&mut *store, b"key 50"), expected(None));
         assert_eq!(value(&mut *store, b""), expected(None));
@@ -176,8 +184,10 @@ fn a_view_stays_what_it_was() {
     }
 }
 
-/// The root of the map, whether there is a value and its length stand before the value.
-const VALUE: usize = 32 + 1 + 4;
+/// The root of the map and the head of the change feed stand before all that is said of the key.
+const SAID: usize = 32 + Head::BYTES;
+/// Whether there is a value and its length stand before the value.
+const VALUE: usize = SAID + 1 + 4;
 
 fn with(answer: &Answer<Types>, change: impl FnOnce(&mut Vec<u8>)) -> Answer<Types> {
     let mut content = answer.content.to_vec();
@@ -202,13 +212,13 @@ fn forgeries_are_refused_by_name() {
         assert_eq!(check(b"hash", &no_kind), Err(Refusal::ForgedValue(ProofError::Value)));
         // A value where there is none, with the proof that there is none.
         let made_up = with(&not_there, |content| {
-            content.splice(32..33, [1, 2, 0, 0, 0, 1, b'x']);
+            content.splice(SAID..SAID + 1, [1, 2, 0, 0, 0, 1, b'x']);
         });
         assert_eq!(check(b"no key", &made_up), Err(Refusal::ForgedValue(ProofError::Value)));
         // Nothing where there is a value: with the proof of the value, and with that of another
         // absence.
         let hidden = with(&there, |content| {
-            content.splice(32..VALUE + 6, [0]);
+            content.splice(SAID..VALUE + 6, [0]);
         });
         assert_eq!(check(b"key 1", &hidden), Err(Refusal::ForgedAbsence(ProofError::Value)));
         let elsewhere = check(b"key 1", &not_there);
@@ -216,6 +226,11 @@ fn forgeries_are_refused_by_name() {
         // The true answer to another question.
         let another = check(b"key 2", &there);
         assert!(matches!(another, Err(Refusal::ForgedValue(_))), "{another:?}");
+        // Another head of the change feed.
+        for at in [32, SAID - 1] {
+            let other_head = with(&there, |content| content[at] ^= 1);
+            assert_eq!(check(b"key 1", &other_head), Err(Refusal::ForgedValue(ProofError::Root)));
+        }
         // A map of its own, in which the value is what it says.
         let mut own = KeyValue::new();
         one(&mut own, |out| encode::set(out, b"key 1", b"mine", Condition::Always, false));

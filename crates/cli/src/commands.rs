@@ -46,6 +46,7 @@ pub mod twins;
 pub mod upgrade;
 pub mod version;
 pub mod wallet;
+pub mod watch;
 #[cfg(not(feature = "laboratory"))]
 mod without_laboratory;
 

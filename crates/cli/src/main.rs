@@ -106,6 +106,8 @@ enum Command {
     Store(commands::store::Command),
     /// Read a key from one replica, verified.
     Get(commands::get::Arguments),
+    /// Print what committed commands change, as they do, proven.
+    Watch(commands::watch::Arguments),
     /// Print decided blocks, proven by their certificates.
     Pull(commands::pull::Arguments),
     /// Back a running cluster up, and check and list backups.
@@ -148,6 +150,7 @@ fn main() -> ExitCode {
         Command::Snow(command) => commands::snow::run(&command, cli.output),
         Command::Twins(command) => commands::twins::run(&command, cli.output),
         Command::Store(command) => commands::store::run(&command, cli.output),
+        Command::Watch(arguments) => commands::watch::run(&arguments, cli.output),
         Command::Pull(arguments) => commands::pull::run(&arguments, cli.output),
         Command::Backup(command) => commands::backup::run(&command, cli.output),
         Command::Restore(arguments) => commands::restore::run(&arguments, cli.output),

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quorate_app::kv::KeyValue;
 use quorate_app::kv::command::encode;
+use quorate_app::kv::feed::{Bounds, Feed, Found};
 use quorate_app::kv::proof::{Shown, verify};
+use quorate_app::kv::{Condition, KeyValue};
 use quorate_core::base::crypto::Signer as _;
 use quorate_core::base::wire::{Decode as _, Encode as _, put_bytes};
 use quorate_core::client::decided::Decided as Follower;
@@ -217,8 +218,38 @@ pub fn encodings() -> &'static [Vec<u8>] {
             all.push(PeerMessage::<Types>::Chain(vec![full.clone(); 2]).to_bytes());
             all.push(Request::Submit { relay: true, frame }.to_bytes());
         }
+        all.extend(feed_encodings());
         all
     })
+}
+
+/// What a replica says of its change feed, and the list of a block.
+fn feed_encodings() -> Vec<Vec<u8>> {
+    let feed = Arc::new(Feed::new(Bounds::default()));
+    let mut store = KeyValue::new().telling(&feed);
+    let mut set = Vec::new();
+    encode::set(&mut set, b"key", b"value", Condition::Always, false);
+    let mut hash = Vec::new();
+    encode::h_set(&mut hash, b"hash", [&b"a"[..], b"1", b"b", b"2"]);
+    let mut del = Vec::new();
+    encode::h_del(&mut del, b"hash", [&b"a"[..]]);
+    for height in 1..4 {
+        let commands: [&[u8]; 3] = [&set, &hash, &del];
+        let (height, view) = (Height(height), View(height));
+        let block = Decided { height, view, rules: 1, commands: &commands, callers: &[] };
+        store.apply(&block, &mut Replies::default());
+    }
+    let Found::Here((_, Some((_, list)))) = feed.next(Height(1)) else { unreachable!() };
+    let mut all = vec![list.to_vec(), feed.links(Height(2)).to_bytes()];
+    all.push(feed.page(Height(1), 3, 60).to_bytes());
+    all.push(feed.links(Height(0)).to_bytes());
+    let (links, page) = (all[1].clone().into(), all[2].clone().into());
+    all.push(Response::Changes { id: 1, links }.to_bytes());
+    all.push(Response::Lists { id: 2, page }.to_bytes());
+    all.push(Request::Changes { id: 3, from: Height(4), wait: true }.to_bytes());
+    let (from, offset, budget_bytes) = (Height(6), 7, 8);
+    all.push(Request::Lists { id: 5, from, offset, budget_bytes }.to_bytes());
+    all
 }
 
 /// Answers to a pull that are bent on the way: only blocks that were decided are handed out, in

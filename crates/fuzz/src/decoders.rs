@@ -2,6 +2,7 @@
 //! what it says, and takes memory in proportion.
 
 use bytes::Bytes;
+use quorate_app::kv::feed::{Change, Found, Links, Page, changes};
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::proven::{Answer, Newest};
@@ -24,10 +25,23 @@ fn read<T: Decode + Encode>(bytes: &[u8]) {
     }
 }
 
+/// What a watcher reads of a list that is none: changes up to where it ends, each in its one
+/// encoding.
+fn list(bytes: &[u8]) {
+    let list = Bytes::copy_from_slice(bytes);
+    let read = allocation::within(64, bytes, || changes(list).collect::<Vec<_>>());
+    let whole: Vec<u8> = read.iter().flatten().flat_map(Encode::to_bytes).collect();
+    assert!(bytes.starts_with(&whole));
+    assert_eq!(whole.len() == bytes.len(), read.iter().all(Result::is_ok));
+}
+
 const TYPES: &[fn(&[u8])] = &[
     read::<Answer<Types>>,
     read::<Block>,
+    read::<Change>,
     read::<Clients>,
+    read::<Found<Links>>,
+    read::<Found<Page>>,
     read::<Frame>,
     read::<FullBlock>,
     read::<Newest<Types>>,
@@ -40,6 +54,7 @@ const TYPES: &[fn(&[u8])] = &[
     read::<SignedDirective>,
     read::<TimeOut>,
     read::<Vote>,
+    list,
 ];
 
 /// Reads bytes as every type: any bytes, or a true encoding that is bent.

@@ -2,13 +2,13 @@
 
 mod budget;
 mod connection;
-pub mod tls;
 
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use quorate_node::tls;
 use quorate_transport::Door;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};

@@ -20,6 +20,7 @@ pub mod rights;
 pub mod states;
 pub mod succession;
 pub mod verified;
+pub mod watch;
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -32,7 +33,7 @@ use quorate_core::client::{
     ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
 };
 use quorate_core::{SessionId, Time};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch as latest};
 
 pub use authenticity::Authenticity;
 pub use blocking::BlockingClient;
@@ -95,7 +96,7 @@ pub struct ReplicaContact {
 #[derive(Clone, Debug)]
 pub struct Client {
     submissions: mpsc::UnboundedSender<Submission>,
-    state: watch::Receiver<State>,
+    state: latest::Receiver<State>,
     contacts: Contacts,
     give_up_after: Option<Duration>,
     questions: Arc<Questions>,
@@ -111,7 +112,7 @@ impl Client {
     pub fn start(config: ClientConfig, signer: Arc<dyn ClientSigner>) -> Self {
         assert_eq!(config.replicas.len(), config.session.replicas, "one address a replica");
         let (submissions, receiver) = mpsc::unbounded_channel();
-        let (sender, state) = watch::channel(State::Opening);
+        let (sender, state) = latest::channel(State::Opening);
         let questions = Arc::new(Questions::new(&config.replicas, config.session.chain));
         let contacts = Contacts::default();
         let mut members = Members::new(&config, Arc::clone(&contacts), Arc::clone(&questions));

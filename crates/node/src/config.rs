@@ -42,7 +42,7 @@ pub use load::{
     Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, parse_cluster, public_half,
 };
 pub use node::{
-    Clients, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
+    Clients, Http, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
     node_file_text,
 };
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};

@@ -1,11 +1,12 @@
 //! What a replica tells over HTTP: `/livez`, `/readyz`, `/metrics`, `/status`, `/history`,
-//! `/blocks`, `/profile` and `/version` for programs, and the dashboard `/` for people.
+//! `/blocks`, `/profile`, `/version` and `/watch` for programs, and the dashboard `/` for people.
 //!
 //! Reading it takes nothing from the replica: every number is an atomic that the deciding thread
 //! publishes. `/livez` never needs a quorum; `/readyz` says whether commands would be ordered.
 //! The server is bounded: few connections, each with a deadline for its requests and for its life,
 //! and bodies are never read.
 
+pub mod access;
 mod ask;
 mod blocks;
 mod dashboard;
@@ -15,36 +16,44 @@ mod metrics;
 mod profile;
 mod status;
 pub mod warnings;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use quorate_core::{Committee, ReplicaId};
 use quorate_transport::Door;
 use quorate_transport::places::{Caps, Places, Rule};
 use quorate_transport::{Counters, Peers};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
+use self::access::Access;
 use self::history::History;
 use self::memory::Memory;
 use self::warnings::{Look, Warning};
+use self::watch::{Open, Watching};
 use crate::config::{Cluster, Node};
 use crate::replica::Running;
 use crate::replica::epochs::{Epochs, Standing};
 use crate::replica::metrics::Metrics;
 use crate::replica::watch::Place;
 
-pub use ask::{AskError, Reply, ask, ask_json};
+pub use ask::{AskError, Asker, Reply, ask, ask_json};
 
 /// Connections served at once, in all and of one address. When there are so many the oldest gives
 /// way, so that nobody who keeps connections can keep `/livez` from being read.
@@ -56,7 +65,8 @@ const LEAVING: usize = 4;
 pub(crate) const MOST_CONNECTIONS: usize = CONNECTIONS + LEAVING;
 /// Time for the head of a request, from the connection's or the last answer's moment.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection lives at most: one that does not read is gone then.
+/// How long a connection lives at most, unless it is a [stream](watch): one that does not read is
+/// gone then.
 const LIFE: Duration = Duration::from_secs(60);
 /// Bytes of a request's head at most.
 const HEAD_BYTES: usize = 16 << 10;
@@ -86,6 +96,8 @@ pub struct Facts {
     /// Bytes that the log may take.
     log_window_bytes: u64,
     history: History,
+    /// What those who watch are told.
+    watching: Option<Watching>,
     stopping: AtomicBool,
 }
 
@@ -98,6 +110,7 @@ impl Facts {
             folder: node.storage.folder.clone(),
             log_window_bytes: node.storage.log_window_bytes,
             history: History::default(),
+            watching: running.feed().map(Watching::of),
             application: cluster.application_name(),
             epochs: Arc::clone(running.epochs()),
             cluster,
@@ -178,7 +191,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 }
 
 /// Answers on `listener` until the task is dropped or aborted.
-pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
+pub async fn serve(listener: TcpListener, access: Arc<Access>, facts: Arc<Facts>) {
     let counters = Arc::clone(&facts.counters);
     let router = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
@@ -189,10 +202,14 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
         .route("/blocks", get(blocks_json))
         .route("/profile", get(profile_json))
         .route("/version", get(version))
+        .route("/watch", get(watch::stream))
         .merge(dashboard::routes())
-        .with_state(Arc::clone(&facts));
+        .with_state(Arc::clone(&facts))
+        .layer(from_fn_with_state(Arc::clone(&access), access::check));
+    let tls = || access.tls();
     tokio::select! {
-        () = serve_router(listener, router, &counters) => {}
+        () = serve_with(listener, router, &counters, tls) => {}
+        () = Arc::clone(&access).follow() => {}
         () = history::keep(facts) => {}
     }
 }
@@ -200,6 +217,16 @@ pub async fn serve(listener: TcpListener, facts: Arc<Facts>) {
 /// Answers what `router` has, on `listener`, within the bounds of this module, until the task is
 /// dropped or aborted.
 pub async fn serve_router(listener: TcpListener, router: Router, counters: &Counters) {
+    serve_with(listener, router, counters, || None).await;
+}
+
+/// The same, over TLS if `tls` says so when a connection comes.
+async fn serve_with(
+    listener: TcpListener,
+    router: Router,
+    counters: &Counters,
+    tls: impl Fn() -> Option<Arc<ServerConfig>>,
+) {
     let caps = Caps { all: CONNECTIONS, of_network: CONNECTIONS_OF_ADDRESS };
     let places = Places::new(caps, Rule::OldestGivesWay);
     let mut connections = JoinSet::new();
@@ -215,19 +242,46 @@ pub async fn serve_router(listener: TcpListener, router: Router, counters: &Coun
         };
         let Some((mut place, gave_way)) = places.take(address.ip().into()) else { continue };
         counters.gave_way.fetch_add(u64::from(gave_way), Ordering::Relaxed);
-        let service = TowerToHyperService::new(router.clone());
+        let open = Open::default();
+        let service = TowerToHyperService::new(router.clone().layer(Extension(open.clone())));
+        let tls = tls();
         connections.spawn(async move {
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_WITHIN)
-                .max_buf_size(HEAD_BYTES)
-                .serve_connection(TokioIo::new(stream), service);
+            let connection = async {
+                match tls {
+                    None => answer(stream, service).await,
+                    Some(tls) => {
+                        let accepting = TlsAcceptor::from(tls).accept(stream);
+                        if let Ok(Ok(stream)) = timeout(HEAD_WITHIN, accepting).await {
+                            answer(stream, service).await;
+                        }
+                    }
+                }
+            };
             // A client that breaks off or takes too long is its own concern.
             tokio::select! {
-                _ = tokio::time::timeout(LIFE, connection) => {}
+                () = connection => {}
+                () = lived(&open) => {}
                 () = place.lost() => {}
             }
         });
+    }
+}
+
+/// Answers on one connection.
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, service: TowerToHyperService<Router>) {
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// Waits until a connection has lived as long as one may that is no stream.
+async fn lived(open: &Open) {
+    tokio::time::sleep(LIFE).await;
+    while open.has_stream() {
+        tokio::time::sleep(HEAD_WITHIN).await;
     }
 }
 

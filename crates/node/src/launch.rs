@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quorate_app::kv::feed::{Bounds, Feed};
 use quorate_app::{kv, ordering};
 use quorate_core::base::crypto::Signer;
 use quorate_core::ledger::state_machine::StateMachine;
@@ -21,6 +22,7 @@ use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
 };
 use crate::family::{self, Family};
+use crate::http::access::{Access, AccessError};
 use crate::http::{self, Facts};
 use crate::replica::keyring::Keyring;
 use crate::replica::{Running, Setup, StartError, data};
@@ -46,6 +48,9 @@ pub enum LaunchError {
         /// What the system says.
         source: io::Error,
     },
+    /// Who may read over HTTP is not known.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The replica itself.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -174,6 +179,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         committee,
         me: node.replica,
         application: cluster.application_name(),
+        feed: None,
         protocol: Family::tuned(cluster, node),
         scheme,
         signs_outcomes: family::signs_outcomes(cluster),
@@ -261,18 +267,24 @@ pub async fn launch(
         (Application::Kv, StateStore::Memory) => {
             let rejoin = remedies.rejoin;
             let sockets = Sockets::open(loaded).await?;
-            let setup = setup(loaded, committee, keys, remedies);
+            let feed = Arc::new(Feed::new(Bounds::default()));
+            let told = Some(Arc::clone(&feed));
+            let setup = Setup { feed: told, ..setup(loaded, committee, keys, remedies) };
             if !rejoin {
                 bring_into_memory(&setup)?;
             }
-            let fresh = move || kv::KeyValue::new().limited_to(limit_bytes);
+            let fresh = move || kv::KeyValue::new().limited_to(limit_bytes).telling(&feed);
             run(loaded, sockets, setup, Box::new(fresh))
         }
         (Application::Kv, StateStore::Disk) => {
             let sockets = Sockets::open(loaded).await?;
             let shelf = data::state_shelf(&loaded.node.storage.folder).map_err(StartError::Data)?;
-            let fresh = move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes);
-            run(loaded, sockets, setup(loaded, committee, keys, remedies), Box::new(fresh))
+            let feed = Arc::new(Feed::new(Bounds::default()));
+            let told = Some(Arc::clone(&feed));
+            let setup = Setup { feed: told, ..setup(loaded, committee, keys, remedies) };
+            let fresh =
+                move || kv::KeyValue::on_disk(&shelf).limited_to(limit_bytes).telling(&feed);
+            run(loaded, sockets, setup, Box::new(fresh))
         }
         (Application::Ordering, _) => {
             let sockets = Sockets::open(loaded).await?;
@@ -317,6 +329,7 @@ fn run<S: StateMachine + 'static>(
     if loaded.cluster.tentative && !fresh().mark() {
         return Err(LaunchError::CannotUndo { application: setup.application });
     }
+    let access = Access::of(&loaded.node.http)?;
     let Sockets { peer, client, http } = sockets;
     let peer_address = peer.local_addr().map_err(StartError::System)?;
     let client_address = client.local_addr().map_err(StartError::System)?;
@@ -332,7 +345,7 @@ fn run<S: StateMachine + 'static>(
         http_address,
     };
     launched.write_addresses(&loaded.node.storage.folder).map_err(StartError::System)?;
-    tokio::spawn(http::serve(http, Arc::clone(&launched.facts)));
+    tokio::spawn(http::serve(http, access, Arc::clone(&launched.facts)));
     if let Some(following) = Following::of(&loaded.cluster) {
         let Launched { running, .. } = &launched;
         let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));

@@ -16,3 +16,5 @@ pub mod newcomer;
 pub mod replica;
 mod scout;
 pub mod testnet;
+pub mod tls;
+pub mod watching;

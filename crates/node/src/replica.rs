@@ -22,6 +22,7 @@ mod desk;
 mod doorbell;
 pub mod epochs;
 mod events;
+mod feed;
 mod giving_way;
 mod inbox;
 pub mod keyring;
@@ -50,6 +51,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use quorate_app::kv::feed::Feed;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::clients::Clients;
@@ -88,6 +90,8 @@ pub struct Setup {
     pub me: ReplicaId,
     /// What its application is called, for messages.
     pub application: String,
+    /// The lists of what blocks change, where the application makes some.
+    pub feed: Option<Arc<Feed>>,
     /// What it runs.
     pub protocol: Family,
     /// What signatures are checked with: clients' and replicas'.
@@ -188,6 +192,7 @@ pub struct Running {
     counters: Arc<Counters>,
     peers: Arc<Peers>,
     epochs: Arc<Epochs>,
+    feed: Option<Arc<Feed>>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
 }
@@ -319,6 +324,12 @@ impl Running {
     #[must_use]
     pub fn peers(&self) -> &Arc<Peers> {
         &self.peers
+    }
+
+    /// The lists of what blocks change, where the application makes some.
+    #[must_use]
+    pub fn feed(&self) -> Option<&Arc<Feed>> {
+        self.feed.as_ref()
     }
 
     /// What it knows of its members.

@@ -102,7 +102,10 @@ fn a_variable_that_sets_nothing_is_a_warning() {
 fn a_status_port_open_to_all_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let made = testnet::init(folder.path(), 4, &testnet::Options::default()).unwrap();
-    let environment = vec![("QUORATE_LISTEN_HTTP".into(), "0.0.0.0:9000".into())];
+    let environment = vec![
+        ("QUORATE_LISTEN_HTTP".into(), "0.0.0.0:9000".into()),
+        ("QUORATE_HTTP_UNPROTECTED".into(), "true".into()),
+    ];
     let overrides = Overrides { flags: Vec::new(), environment };
     let loaded = load(&made.replicas[0], &overrides).unwrap();
     assert_eq!(loaded.warnings.len(), 1);

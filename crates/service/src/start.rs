@@ -6,6 +6,7 @@ use clap::Args;
 use quorate_core::{Committee, Digest};
 use quorate_node::config::{FlagSetting, Keys, Loaded, load};
 use quorate_node::descriptors;
+use quorate_node::http::access::AccessError;
 use quorate_node::launch::{self, LaunchError, Launched, Remedies};
 use quorate_node::replica::StartError;
 use quorate_node::replica::data::DataError;
@@ -284,6 +285,10 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
              node.toml",
         ),
         LaunchError::Listen { .. } => (Exit::Failed, "choose another address in node.toml"),
+        LaunchError::Access(AccessError::Mode { .. }) => {
+            (Exit::Usage, "if nobody has read it: chmod 600; else make a new token")
+        }
+        LaunchError::Access(_) => (Exit::Usage, "mend the file, or the key of [http] in node.toml"),
     };
     Failure::at(exit, error.to_string(), data, remedy)
 }

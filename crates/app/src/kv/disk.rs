@@ -15,31 +15,34 @@ mod changes;
 mod checkpoint;
 mod frozen;
 mod merged;
+mod proving;
 mod shelf;
 
 pub use shelf::{FileFolders, Folders, Shelf};
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use quorate_core::ledger::state_machine::{
-    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, ProveError, Prover, Snapshot,
+    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, Prover, Snapshot,
 };
 use quorate_merkle::{EMPTY_ROOT, Hash};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
 use super::command::ValueKind;
 use super::entry;
-use super::proof::Content;
+use super::feed::Head;
 use super::storage::{FoundHash, Listed, Memory, OtherKind, Storage, sealed};
-use super::value::{Entry, Value, place};
+use super::value::{Entry, Value};
 use changes::{Changed, Changes, Put};
 use checkpoint::Kept;
 use frozen::Frozen;
 use merged::Merged;
+use proving::{Proving, head_of};
 
 /// Where the note is, aside.
 const NOTE: TrieHash = TrieHash::aside(1 << 64);
+/// Where a checkpoint says the head of the change feed, aside.
+const FEED: TrieHash = TrieHash::aside(3 << 64);
 /// Where a checkpoint says what its entries take of the state's limit, aside: u64, little-endian.
 const USED: TrieHash = TrieHash::aside(2 << 64);
 const _: () = assert!(MAX_NOTE_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
@@ -63,6 +66,8 @@ pub struct Disk {
     batch: Batch,
     /// The root of the last commit.
     root: Hash,
+    /// The head of the change feed.
+    head: Head,
     /// Why nothing of this can be believed.
     failed: OnceLock<KeepError>,
 }
@@ -91,6 +96,7 @@ impl Disk {
             used_bytes: 0,
             batch: Batch::new(),
             root: EMPTY_ROOT,
+            head: Head::default(),
             failed: OnceLock::new(),
         }
     }
@@ -251,7 +257,8 @@ impl Disk {
         let used_bytes = self.used_bytes.to_le_bytes();
         self.batch.clear();
         let mut new = 0;
-        for (place, noted) in [(&NOTE, note), (&USED, &used_bytes)] {
+        let head = self.head.to_array();
+        for (place, noted) in [(&NOTE, note), (&USED, &used_bytes), (&FEED, &head)] {
             new += u64::from(open.view.get_ref(place).map_err(placed)?.is_none());
             self.batch.put(place, noted).map_err(placed)?;
         }
@@ -445,6 +452,14 @@ impl Storage for Disk {
         self.root
     }
 
+    fn head(&self) -> Head {
+        self.head
+    }
+
+    fn set_head(&mut self, head: Head) {
+        self.head = head;
+    }
+
     fn freeze(&self) -> Box<dyn Snapshot> {
         let open = self.open.as_ref().filter(|_| !self.cleared);
         let number = open.map_or(0, |open| open.number);
@@ -458,18 +473,23 @@ impl Storage for Disk {
                 view.map(Some).map_err(|error| self.shelf.place(number, &error))
             }
         };
-        Box::new(Frozen::new(view))
+        Box::new(Frozen::new(view, self.head))
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
         if self.cleared || !self.changes.is_empty() {
             return None;
         }
-        let Some(open) = &self.open else { return Memory::default().prover() };
+        let Some(open) = &self.open else { return Memory::empty(self.head).prover() };
         // With too many readers there is no proof for now; what is worse is told at the next
         // commit.
         let view = open.store.shared_provable_snapshot().ok()?;
-        Some(Box::new(Proving { view, shelf: Arc::clone(&self.shelf), number: open.number }))
+        Some(Box::new(Proving {
+            view,
+            head: self.head,
+            shelf: Arc::clone(&self.shelf),
+            number: open.number,
+        }))
     }
 
     fn frozen(&self) -> Option<Self> {
@@ -478,6 +498,7 @@ impl Storage for Disk {
         }
         let mut frozen = Self::new(&self.shelf);
         (frozen.len, frozen.root, frozen.used_bytes) = (self.len, self.root, self.used_bytes);
+        frozen.head = self.head;
         if let Some(open) = &self.open {
             // The folder is that of the other, which removes it if it has to be.
             frozen.open = Some(Open {
@@ -567,27 +588,11 @@ impl Keeper for Disk {
             self.len = open.count();
             self.used_bytes = open.used_bytes().map_err(placed)?;
             self.root = open.view.root().map_err(placed)?;
+            self.head = head_of(&open.view, |error| self.shelf.place(number, &error))?;
             // If it turns out to be of no use: to remove it is for who keeps another.
             self.open = Some(Open { kept: true, ..open });
             return Ok(Some(Left { checkpoint: Box::new(kept), note: note.into() }));
         }
         Ok(None)
-    }
-}
-
-/// A commit that proves what it holds.
-struct Proving {
-    view: lazy_trie::Snapshot<'static>,
-    shelf: Arc<Shelf>,
-    number: u64,
-}
-
-impl Prover for Proving {
-    fn prove(&mut self, key: &[u8]) -> Result<Bytes, ProveError> {
-        let failed = |error: lazy_trie::Error| self.shelf.place(self.number, &error);
-        let (proof, item) = self.view.get_proved(&TrieHash(place(key))).map_err(failed)?;
-        let root = self.view.root().map_err(failed)?;
-        let value = item.and_then(entry::written_value);
-        Ok(Content { root, value, proof: &proof.encode() }.encode())
     }
 }

@@ -4,7 +4,8 @@
 //! The content of an answer, integers little-endian:
 //!
 //! ```text
-//! root of the Merkle map [32] | 0 u8: nothing is there; or 1 u8, length u32, the value as it is written
+//! root of the Merkle map [32] | head of the change feed: height u64, digest [32]
+//! 0 u8: nothing is there; or 1 u8, length u32, the value as it is written
 //! length u32, proof (docs/store.md, "Authenticated mode")
 //! ```
 //!
@@ -14,11 +15,12 @@
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
-use quorate_core::base::wire::{DecodeError, Reader, put_bytes};
+use quorate_core::base::wire::{Decode as _, DecodeError, Encode as _, Reader, put_bytes};
 use quorate_core::client::proven::{Bound, NotProven, Proofs};
 use quorate_core::{Digest, Height};
 use quorate_merkle::{Hash, PROOF_LIMIT_BYTES, Proof, ProofError};
 
+use super::feed::Head;
 use super::value::{Value, place, read_value, value_digest};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
@@ -27,7 +29,8 @@ const MAX_WRITTEN_BYTES: usize = MAX_VALUE_BYTES + 1;
 
 const _: () = assert!(MAX_KEY_BYTES <= quorate_core::client::message::MAX_QUESTION_BYTES);
 const _: () = assert!(
-    MAX_WRITTEN_BYTES + PROOF_LIMIT_BYTES + 64 <= quorate_core::client::message::MAX_CONTENT_BYTES
+    MAX_WRITTEN_BYTES + PROOF_LIMIT_BYTES + 64 + Head::BYTES
+        <= quorate_core::client::message::MAX_CONTENT_BYTES
 );
 
 /// A value that was proven.
@@ -48,6 +51,8 @@ pub struct Verified {
     pub height: Height,
     /// How many blocks that is behind the newest certified one.
     pub lag_blocks: u64,
+    /// The head of the [change feed](super::feed) in that state.
+    pub head: Head,
 }
 
 /// Why an answer is not believed.
@@ -71,6 +76,8 @@ pub enum Refusal {
 pub(super) struct Content<'a> {
     /// The root of the Merkle map.
     pub(super) root: Hash,
+    /// The head of the change feed.
+    pub(super) head: Head,
     /// The value, as it is written.
     pub(super) value: Option<&'a [u8]>,
     /// The encoded proof.
@@ -80,8 +87,9 @@ pub(super) struct Content<'a> {
 impl Content<'_> {
     pub(super) fn encode(&self) -> Bytes {
         let value_bytes = self.value.map_or(0, <[u8]>::len);
-        let mut out = Vec::with_capacity(32 + 1 + 4 + value_bytes + 4 + self.proof.len());
+        let mut out = Vec::with_capacity(32 + Head::BYTES + 9 + value_bytes + self.proof.len());
         out.extend_from_slice(&self.root);
+        self.head.encode(&mut out);
         match self.value {
             None => out.push(0),
             Some(value) => {
@@ -97,6 +105,7 @@ impl Content<'_> {
 /// A content that was read.
 struct Claim {
     root: Hash,
+    head: Head,
     value: Option<Bytes>,
     proof: Bytes,
 }
@@ -105,6 +114,7 @@ fn read(content: Bytes) -> Result<Claim, DecodeError> {
     let mut reader = Reader::new(content);
     let claim = Claim {
         root: reader.array()?,
+        head: Head::decode(&mut reader)?,
         value: match reader.u8()? {
             0 => None,
             1 => Some(reader.byte_string("value", MAX_WRITTEN_BYTES)?),
@@ -116,9 +126,13 @@ fn read(content: Bytes) -> Result<Claim, DecodeError> {
     Ok(claim)
 }
 
-/// The application's root with this Merkle map.
-pub(super) fn root_of(map: &Hash) -> Digest {
-    Digest::of("quorate kv root", map)
+/// The application's root with this Merkle map and this head of the change feed.
+pub(super) fn root_of(map: &Hash, head: &Head) -> Digest {
+    let mut parts = [0; 32 + 32 + 8];
+    parts[..32].copy_from_slice(map);
+    parts[32..64].copy_from_slice(&head.digest.0);
+    parts[64..].copy_from_slice(&head.height.0.to_le_bytes());
+    Digest::of("quorate kv root", &parts)
 }
 
 /// What `answer`, an encoded [`Answer`](quorate_core::client::proven::Answer) of any one replica,
@@ -137,7 +151,7 @@ pub fn verify(
     let proven = proofs.state(answer, scheme, bound)?;
     let claim = read(proven.content).map_err(Refusal::Unreadable)?;
     let forged = if claim.value.is_some() { Refusal::ForgedValue } else { Refusal::ForgedAbsence };
-    if root_of(&claim.root) != proven.application {
+    if root_of(&claim.root, &claim.head) != proven.application {
         return Err(forged(ProofError::Root));
     }
     let proof = Proof::decode(&claim.proof).map_err(forged)?;
@@ -149,7 +163,7 @@ pub fn verify(
         None => None,
         Some(written) => Some(shown(&written).ok_or(forged(ProofError::Value))?),
     };
-    Ok(Verified { value, height: proven.height, lag_blocks: proven.lag_blocks })
+    Ok(Verified { value, height: proven.height, lag_blocks: proven.lag_blocks, head: claim.head })
 }
 
 fn shown(written: &[u8]) -> Option<Shown> {

@@ -1,7 +1,7 @@
 //! The state as chunks, each of which can be checked when it comes.
 //!
-//! Integers are little-endian. The first chunk begins with a head: format tag 16 ‖ root of the
-//! Merkle map 32. Each has
+//! Integers are little-endian. The first chunk begins with: format tag 16 ‖ root of the Merkle map
+//! 32 ‖ head of the change feed 40 (height u64 ‖ digest 32). Each has
 //!
 //! ```text
 //! count of entries u32 | for each, in the order of the hashes of their keys: length u32, entry
@@ -19,12 +19,13 @@ use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError};
 use quorate_merkle::Hash;
 use quorate_merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
 
+use super::feed::Head;
 use super::proof::root_of;
 use super::value::{place, split_byte_string, written_text};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES, entry};
 
-const TAG: &[u8; 16] = b"quorate kv 00002";
-const HEAD_BYTES: usize = TAG.len() + 32;
+const TAG: &[u8; 16] = b"quorate kv 00003";
+const HEAD_BYTES: usize = TAG.len() + 32 + Head::BYTES;
 const COUNT_BYTES: usize = 4;
 const LENGTH_BYTES: usize = 4;
 
@@ -51,15 +52,16 @@ pub(super) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    /// Begins the chunks of a state whose map has this root.
+    /// Begins the chunks of a state whose map has this root, with this head of the change feed.
     pub(super) fn new(
-        root: &Hash,
+        (root, head): (&Hash, Head),
         prove: Prove<'a>,
         sink: &'a mut dyn FnMut(&[u8]) -> bool,
     ) -> Self {
         let mut chunk = Vec::with_capacity(FULL_BYTES + PROOF_LIMIT_BYTES);
         chunk.extend_from_slice(TAG);
         chunk.extend_from_slice(root);
+        chunk.extend_from_slice(&head.to_array());
         let mut cutter = Self { chunk, count: (0, 0), last: Hash::default(), prove, sink };
         cutter.begin();
         cutter
@@ -107,8 +109,8 @@ impl<'a> Cutter<'a> {
 pub(super) struct Taker {
     /// What the application's root shall be.
     root: Option<Digest>,
-    /// That of the map, once the first chunk has said it.
-    map: Option<Hash>,
+    /// That of the map, and the head of the change feed, once the first chunk has said them.
+    map: Option<(Hash, Head)>,
     prefix: Prefix,
     chunks: usize,
     /// How far the last chunk was filled, without its proof.
@@ -136,11 +138,11 @@ impl Taker {
         if self.whole {
             return Err("the state was whole before".to_owned());
         }
-        let (map, rest) = match self.map {
+        let ((map, head), rest) = match self.map {
             Some(map) => (map, chunk),
-            None => self.head(chunk)?,
+            None => self.begun(chunk)?,
         };
-        self.map = Some(map);
+        self.map = Some((map, head));
         let (entries, proof) = entries(rest)?;
         self.check_cut(&entries, chunk.len() - proof.len())?;
         let refused = |error: ProofError| error.to_string();
@@ -177,17 +179,24 @@ impl Taker {
     }
 
     /// Reads what the first chunk begins with.
-    fn head<'a>(&self, chunk: &'a [u8]) -> Result<(Hash, &'a [u8]), String> {
-        let (head, rest) = chunk.split_first_chunk::<HEAD_BYTES>().ok_or("it ends early")?;
-        let (tag, map) = head.split_at(TAG.len());
+    fn begun<'a>(&self, chunk: &'a [u8]) -> Result<((Hash, Head), &'a [u8]), String> {
+        let early = "it ends early";
+        let (tag, rest) = chunk.split_first_chunk::<{ TAG.len() }>().ok_or(early)?;
         if tag != TAG {
             return Err("it does not begin as a snapshot of this store and version does".into());
         }
-        let map = Hash::try_from(map).unwrap_or_default();
-        if self.root.is_some_and(|root| root != root_of(&map)) {
+        let (map, rest) = rest.split_first_chunk::<32>().ok_or(early)?;
+        let (head, rest) = rest.split_first_chunk().ok_or(early)?;
+        let (map, head) = (*map, Head::from_array(head));
+        if self.root.is_some_and(|root| root != root_of(&map, &head)) {
             return Err("it is of a state with another root".into());
         }
-        Ok((map, rest))
+        Ok(((map, head), rest))
+    }
+
+    /// The head of the change feed in the state that was taken.
+    pub(super) fn head(&self) -> Head {
+        self.map.map(|(_, head)| head).unwrap_or_default()
     }
 
     /// How many chunks were taken.

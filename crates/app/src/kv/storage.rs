@@ -8,6 +8,7 @@ use quorate_merkle::{Hash, MerkleMap};
 
 use super::command::ValueKind;
 use super::entry;
+use super::feed::Head;
 use super::proof::Content;
 use super::snapshot::Cutter;
 use super::value::{
@@ -59,6 +60,11 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     /// The root of the Merkle map of all entries.
     #[doc(hidden)]
     fn root(&mut self) -> Hash;
+    /// The head of the change feed, which is a part of the state.
+    #[doc(hidden)]
+    fn head(&self) -> Head;
+    #[doc(hidden)]
+    fn set_head(&mut self, head: Head);
     #[doc(hidden)]
     fn freeze(&self) -> Box<dyn Snapshot>;
     /// What is committed, for proofs. `None` if that is not all.
@@ -166,6 +172,14 @@ impl<'a> FoundHash<'a> {
 pub struct Memory {
     map: MerkleMap<Entry>,
     used_bytes: u64,
+    head: Head,
+}
+
+impl Memory {
+    /// Nothing, with a head: all was removed.
+    pub(super) fn empty(head: Head) -> Self {
+        Self { head, ..Self::default() }
+    }
 }
 
 impl sealed::Sealed for Memory {}
@@ -230,7 +244,7 @@ impl Storage for Memory {
     }
 
     fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::empty(self.head);
     }
 
     fn iter_from(&self, from: &Hash) -> impl Iterator<Item = (Hash, Listed<'_>)> {
@@ -243,12 +257,20 @@ impl Storage for Memory {
         self.map.root()
     }
 
+    fn head(&self) -> Head {
+        self.head
+    }
+
+    fn set_head(&mut self, head: Head) {
+        self.head = head;
+    }
+
     fn freeze(&self) -> Box<dyn Snapshot> {
-        Box::new(Frozen { map: self.map.clone() })
+        Box::new(Frozen { map: self.map.clone(), head: self.head })
     }
 
     fn prover(&self) -> Option<Box<dyn Prover>> {
-        Some(Box::new(Proving { map: self.map.clone() }))
+        Some(Box::new(Proving { map: self.map.clone(), head: self.head }))
     }
 
     fn frozen(&self) -> Option<Self> {
@@ -284,6 +306,7 @@ impl Storage for Memory {
 /// A frozen map.
 struct Frozen {
     map: MerkleMap<Entry>,
+    head: Head,
 }
 
 impl Snapshot for Frozen {
@@ -291,7 +314,7 @@ impl Snapshot for Frozen {
         let mut proving = self.map.clone();
         let root = proving.root();
         let mut prove = |place: &Hash| Some(proving.prove(place).encode());
-        let mut cutter = Cutter::new(&root, &mut prove, sink);
+        let mut cutter = Cutter::new((&root, self.head), &mut prove, sink);
         let mut encoded = Vec::new();
         for (place, entry) in self.map.iter() {
             encoded.clear();
@@ -307,6 +330,7 @@ impl Snapshot for Frozen {
 /// A frozen map that proves what it holds.
 struct Proving {
     map: MerkleMap<Entry>,
+    head: Head,
 }
 
 impl Prover for Proving {
@@ -318,6 +342,7 @@ impl Prover for Proving {
             write_value(&mut written, &entry.value);
             written
         });
-        Ok(Content { root: self.map.root(), value: written.as_deref(), proof: &proof }.encode())
+        let (root, head) = (self.map.root(), self.head);
+        Ok(Content { root, head, value: written.as_deref(), proof: &proof }.encode())
     }
 }

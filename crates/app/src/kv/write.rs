@@ -5,17 +5,16 @@ use quorate_merkle::Hash;
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
 use super::read::{bytes_of, field_of};
+use super::recorded::{At, Recorded};
 use super::reply::encode;
 use super::storage::Storage;
-use super::value::{
-    Entry, FIELD_OVERHEAD_BYTES, Fields, Value, field_used_bytes, key_used_bytes, place,
-};
+use super::value::{FIELD_OVERHEAD_BYTES, Fields, field_used_bytes, key_used_bytes, place};
 use super::{MAX_VALUE_BYTES, Meter, Refused};
 
 /// Executes `command`, which is not read-only, and appends its reply; `at` is the place of the key
 /// that it is about, if it is about one. Has no effect if it fails.
 pub(super) fn write<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     command: &Command<'_>,
     at: &Hash,
     meter: &mut Meter,
@@ -25,38 +24,38 @@ pub(super) fn write<M: Storage>(
     match *command {
         Command::Set { key, value, condition: Condition::Always, get: false } => {
             meter.grow(key_used_bytes(key) + value.len() as u64)?;
-            map.assign(at, key, value);
+            to.assign((at, key), value);
             encode::ok(out);
         }
         Command::Set { key, value, condition, get } => {
-            return set_if(map, (at, key), value, (condition, get), meter, out);
+            return set_if(to, (at, key), value, (condition, get), meter, out);
         }
-        Command::GetDel(_) => return get_del(map, at, meter, out),
+        Command::GetDel(key) => return get_del(to, (at, key), meter, out),
         Command::MSet(pairs) => {
             meter.look_up(pairs.len())?;
             let taken = pairs.iter().map(|(key, value)| key_used_bytes(key) + value.len() as u64);
             meter.grow(taken.sum())?;
             meter.wrote(pairs.len());
             for (key, value) in pairs.iter() {
-                map.assign(&place(key), key, value);
+                to.assign((&place(key), key), value);
             }
             encode::ok(out);
         }
         Command::Del(keys) => {
             meter.look_up(keys.len())?;
             meter.wrote(keys.len());
-            let removed = keys.iter().filter(|key| map.remove(&place(key))).count();
+            let removed = keys.iter().filter(|key| to.remove_key(key)).count();
             encode::count(out, removed);
         }
-        Command::IncrBy { key, by } => return incr_by(map, (at, key), by, meter, out),
-        Command::Append { key, value } => return append(map, (at, key), value, meter, out),
-        Command::HSet { key, pairs } => return h_set(map, (at, key), pairs, meter, out),
-        Command::HDel { fields, .. } => return h_del(map, at, fields, meter, out),
+        Command::IncrBy { key, by } => return incr_by(to, (at, key), by, meter, out),
+        Command::Append { key, value } => return append(to, (at, key), value, meter, out),
+        Command::HSet { key, pairs } => return h_set(to, (at, key), pairs, meter, out),
+        Command::HDel { key, fields } => return h_del(to, (at, key), fields, meter, out),
         Command::HIncrBy { key, field, by } => {
-            return h_incr_by(map, (at, key), field, by, meter, out);
+            return h_incr_by(to, (at, key), field, by, meter, out);
         }
         Command::FlushAll => {
-            map.clear();
+            to.clear();
             meter.empty_state();
             encode::ok(out);
         }
@@ -66,22 +65,19 @@ pub(super) fn write<M: Storage>(
     Ok(())
 }
 
-/// A key, behind its place.
-type At<'a> = (&'a Hash, &'a [u8]);
-
 fn set_if<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
     value: &[u8],
     (condition, get): (Condition, bool),
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let old = if get { map.text(place)? } else { None };
+    let old = if get { to.map.text(place)? } else { None };
     let applies = match condition {
         Condition::Always => true,
-        Condition::Absent => !map.contains(place),
-        Condition::Present => map.contains(place),
+        Condition::Absent => !to.map.contains(place),
+        Condition::Present => to.map.contains(place),
     };
     meter.spend(old.map_or(0, <[u8]>::len))?;
     if applies {
@@ -93,69 +89,65 @@ fn set_if<M: Storage>(
         false => encode::nil(out),
     }
     if applies {
-        map.assign(place, key, value);
+        to.assign((place, key), value);
     }
     Ok(())
 }
 
 fn get_del<M: Storage>(
-    map: &mut M,
-    place: &Hash,
+    to: &mut Recorded<'_, M>,
+    at: At<'_>,
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let Some(old) = map.text(place)? else {
+    let Some(old) = to.map.text(at.0)? else {
         encode::nil(out);
         return Ok(());
     };
     meter.spend(old.len())?;
     encode::bulk(out, old);
-    map.remove(place);
+    to.remove(at);
     Ok(())
 }
 
 fn incr_by<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
     by: i64,
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let old = match map.text(place)? {
+    let old = match to.map.text(place)? {
         None => 0,
         Some(text) => parse_integer(text).ok_or(Refused::NotAnInteger)?,
     };
     let new = old.checked_add(by).ok_or(Refused::Overflow)?;
     let digits = Digits::of(new);
     meter.grow(key_used_bytes(key) + digits.as_bytes().len() as u64)?;
-    map.assign(place, key, digits.as_bytes());
+    to.assign((place, key), digits.as_bytes());
     encode::integer(out, new);
     Ok(())
 }
 
 fn append<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
     value: &[u8],
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let old = map.text(place)?.map(<[u8]>::len);
+    let old = to.map.text(place)?.map(<[u8]>::len);
     let length = old.unwrap_or(0) + value.len();
     if length > MAX_VALUE_BYTES {
         return Err(Refused::TextTooLong);
     }
     if old.is_none() {
         meter.grow(key_used_bytes(key) + value.len() as u64)?;
-        map.assign(place, key, value);
+        to.assign((place, key), value);
     } else {
         meter.change_text(place, length)?;
         meter.grow(value.len() as u64)?;
-        map.change(place, |old| {
-            if let Value::Text(text) = old {
-                text.extend_from_slice(value);
-            }
-        });
+        to.append((place, key), value);
     }
     encode::count(out, length);
     Ok(())
@@ -178,91 +170,63 @@ fn set_fields(fields: &mut Fields, pairs: Pairs<'_>) -> Result<usize, Refused> {
     Ok(pairs.iter().filter(|(field, value)| fields.set(field, value)).count())
 }
 
-/// Changes the hash under a key. One that is not there is made, unless the change fails.
-fn change_or_make<M: Storage, T>(
-    map: &mut M,
-    (place, key): At<'_>,
-    change: impl FnOnce(&mut Fields) -> Result<T, Refused>,
-) -> Result<T, Refused> {
-    if map.contains(place) {
-        let changed = map.change(place, |value| match value {
-            Value::Hash(fields) => change(fields),
-            Value::Text(_) => Err(Refused::WrongType),
-        });
-        return changed.unwrap_or(Err(Refused::WrongType));
-    }
-    let mut fields = Fields::default();
-    let result = change(&mut fields)?;
-    map.insert(place, Entry { key: key.into(), value: Value::Hash(Box::new(fields)) });
-    Ok(result)
-}
-
 fn h_set<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
     pairs: Pairs<'_>,
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let hash = map.hash(place)?;
+    let hash = to.map.hash(place)?;
     meter.change_hash(place, bytes_of(hash.as_ref()))?;
     meter.look_up(pairs.len())?;
     let new = if hash.is_none() { key_used_bytes(key) } else { 0 };
     let taken = pairs.iter().map(|(field, value)| field_used_bytes(field, value));
     meter.grow(new + taken.sum::<u64>())?;
-    let added = change_or_make(map, (place, key), |fields| set_fields(fields, pairs))?;
+    let change = |fields: &mut Fields| set_fields(fields, pairs);
+    let added = to.set_fields((place, key), (pairs.len(), pairs.iter()), change)?;
     encode::count(out, added);
     Ok(())
 }
 
 fn h_del<M: Storage>(
-    map: &mut M,
-    place: &Hash,
+    to: &mut Recorded<'_, M>,
+    at: At<'_>,
     names: List<'_>,
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let Some(hash) = map.hash(place)? else {
+    let Some(hash) = to.map.hash(at.0)? else {
         encode::count(out, 0);
         return Ok(());
     };
-    meter.change_hash(place, hash.bytes())?;
+    meter.change_hash(at.0, hash.bytes())?;
     meter.look_up(names.len())?;
-    let remove = |value: &mut Value| match value {
-        Value::Hash(fields) => {
-            let removed = names.iter().filter(|name| fields.remove(name)).count();
-            (removed, fields.is_empty())
-        }
-        Value::Text(_) => (0, false),
-    };
-    let (removed, empty) = map.change(place, remove).unwrap_or_default();
-    if empty {
-        map.remove(place);
-    }
-    encode::count(out, removed);
+    encode::count(out, to.remove_fields(at, names.iter()));
     Ok(())
 }
 
 fn h_incr_by<M: Storage>(
-    map: &mut M,
+    to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
     field: &[u8],
     by: i64,
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let old = match field_of(map, place, field, meter)? {
+    let old = match field_of(to.map, place, field, meter)? {
         None => 0,
         Some(text) => parse_integer(text).ok_or(Refused::FieldNotAnInteger)?,
     };
     let new = old.checked_add(by).ok_or(Refused::Overflow)?;
     let digits = Digits::of(new);
     let value = digits.as_bytes();
-    let hash = map.hash(place)?;
+    let hash = to.map.hash(place)?;
     meter.change_hash(place, bytes_of(hash.as_ref()))?;
     let made = if hash.is_none() { key_used_bytes(key) } else { 0 };
     meter.grow(made + field_used_bytes(field, value))?;
-    change_or_make(map, (place, key), |fields| {
+    let one = std::iter::once((field, value));
+    to.set_fields((place, key), (1, one), |fields| {
         let growth = growth(fields.get(field), field, value.len());
         if fields.bytes() + growth > MAX_VALUE_BYTES {
             return Err(Refused::HashTooLong);

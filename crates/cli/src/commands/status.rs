@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use quorate_node::config::{Finding, Home, HostPort, Overrides, Place, load};
-use quorate_node::http;
+use quorate_node::config::{Finding, Home, HostPort, Http, Overrides, Place, load};
+use quorate_node::http::Asker;
+use quorate_node::http::access::AccessError;
 use quorate_node::launch::{last_end, last_http_address};
 use serde_json::{Value, json};
 
@@ -25,6 +26,13 @@ pub struct Arguments {
     /// Where one replica answers (listen.http): comes before the home.
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<HostPort>,
+    /// Show the token in this file (http.token). Default: that of a replica's home.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Ask over TLS, of those with a certificate of one of these authorities (PEM). Default: by the
+    /// certificate that a replica's home names.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 /// A replica to ask.
@@ -35,6 +43,8 @@ pub struct Target {
     pub address: Option<String>,
     /// Why the last process ended by itself, if it did.
     pub ended: Option<String>,
+    /// How it is asked.
+    pub asker: Asker,
 }
 
 impl Arguments {
@@ -42,11 +52,58 @@ impl Arguments {
     pub fn targets(&self) -> Result<Vec<Target>, Failure> {
         match &self.address {
             Some(address) => {
-                let address = address.to_string();
-                Ok(vec![Target { name: address.clone(), address: Some(address), ended: None }])
+                let asker = self.asker(&Http::default())?;
+                let (name, address) = (address.to_string(), Some(address.to_string()));
+                Ok(vec![Target { name, address, ended: None, asker }])
             }
-            None => targets(&self.home.home()),
+            None => self.targets_of(&self.home.home()),
         }
+    }
+
+    /// How a replica is asked whose configuration says this.
+    fn asker(&self, http: &Http) -> Result<Asker, Failure> {
+        let wrong = |error: AccessError, flag: &str, file: &Path| {
+            let remedy = format!("mend {}, or name another file with {flag}", file.display());
+            Failure::io(error, file, &remedy)
+        };
+        let mut asker = Asker::default();
+        if let Some(file) = self.token_file.as_ref().or(http.token.as_ref()) {
+            asker = asker.showing(file).map_err(|error| wrong(error, "--token-file", file))?;
+        }
+        if let Some(file) = &self.ca {
+            asker = asker.trusting(file).map_err(|error| wrong(error, "--ca", file))?;
+        } else if let Some(file) = &http.certificate {
+            asker = asker.knowing(file).map_err(|error| wrong(error, "--ca", file))?;
+        }
+        Ok(asker)
+    }
+
+    fn targets_of(&self, home: &Home) -> Result<Vec<Target>, Failure> {
+        if home.node_file().exists() {
+            return Ok(vec![self.target(home.root())?]);
+        }
+        let around = [home.root().to_owned(), home.root().join("..")];
+        let found = around.iter().map(|folder| replica_homes(folder)).find(|it| !it.is_empty());
+        match found {
+            Some(homes) => homes.iter().map(|home| self.target(home)).collect(),
+            None => {
+                let what = "there is no home of a replica here, nor a testnet".to_owned();
+                let remedy = "name one with --home, or an address with --address".to_owned();
+                let place = Place::File(home.root().to_owned());
+                Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
+            }
+        }
+    }
+
+    /// Where the last process of this home answered, or where the next one is to.
+    fn target(&self, root: &Path) -> Result<Target, Failure> {
+        let loaded = load(&Home::new(root), &Overrides::with_process_environment(Vec::new()))?;
+        let (data, name) = (&loaded.node.storage.folder, loaded.node.replica.to_string());
+        let address = last_http_address(data).or_else(|| {
+            let configured = &loaded.node.listen.http;
+            (!configured.to_string().ends_with(":0")).then(|| configured.to_string())
+        });
+        Ok(Target { name, address, ended: last_end(data), asker: self.asker(&loaded.node.http)? })
     }
 }
 
@@ -67,23 +124,6 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     Err(Failure::new(Exit::Failed, Finding { what, place, remedy }))
 }
 
-fn targets(home: &Home) -> Result<Vec<Target>, Failure> {
-    if home.node_file().exists() {
-        return Ok(vec![target(home.root())?]);
-    }
-    let around = [home.root().to_owned(), home.root().join("..")];
-    let found = around.iter().map(|folder| replica_homes(folder)).find(|homes| !homes.is_empty());
-    match found {
-        Some(homes) => homes.iter().map(|home| target(home)).collect(),
-        None => {
-            let what = "there is no home of a replica here, nor a testnet".to_owned();
-            let remedy = "name one with --home, or an address with --address".to_owned();
-            let place = Place::File(home.root().to_owned());
-            Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
-        }
-    }
-}
-
 /// The folders `replica-N` of a testnet, by N.
 fn replica_homes(folder: &Path) -> Vec<PathBuf> {
     let mut homes: Vec<(usize, PathBuf)> = std::fs::read_dir(folder)
@@ -99,21 +139,10 @@ fn replica_homes(folder: &Path) -> Vec<PathBuf> {
     homes.into_iter().map(|(_, home)| home).collect()
 }
 
-/// Where the last process of this home answered, or where the next one is to.
-fn target(root: &Path) -> Result<Target, Failure> {
-    let loaded = load(&Home::new(root), &Overrides::with_process_environment(Vec::new()))?;
-    let data = &loaded.node.storage.folder;
-    let address = last_http_address(data).or_else(|| {
-        let configured = &loaded.node.listen.http;
-        (!configured.to_string().ends_with(":0")).then(|| configured.to_string())
-    });
-    Ok(Target { name: loaded.node.replica.to_string(), address, ended: last_end(data) })
-}
-
 /// Asks one for its status; the error says why there is none.
 pub fn ask(target: &Target) -> Result<Value, String> {
     let address = target.address.as_ref().ok_or("not started yet: its port is not known")?;
-    http::ask_json(address, "/status", PATIENCE).map_err(|error| match &target.ended {
+    target.asker.ask_json(address, "/status", PATIENCE).map_err(|error| match &target.ended {
         Some(ended) => format!("it ended by itself: {ended}"),
         None => error.to_string(),
     })

@@ -9,6 +9,7 @@ mod backups;
 mod committees;
 mod crashes;
 mod descriptors;
+mod feed;
 mod linearizability;
 mod members;
 mod owners;

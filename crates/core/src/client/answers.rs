@@ -48,6 +48,8 @@ impl Session {
             | Response::NotReady { .. }
             | Response::Offer { .. }
             | Response::Chunk { .. }
+            | Response::Changes { .. }
+            | Response::Lists { .. }
             | Response::Program { .. } => {}
         }
     }

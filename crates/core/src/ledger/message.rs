@@ -101,6 +101,26 @@ pub enum Request {
         /// Which chunk, from 0.
         chunk: u32,
     },
+    /// Name what blocks changed from this height on, as the application lists it.
+    Changes {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The first height wanted.
+        from: Height,
+        /// Answer when there is something, or after some seconds.
+        wait: bool,
+    },
+    /// Send lists of what blocks changed from this height on.
+    Lists {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The first height wanted.
+        from: Height,
+        /// Of its list, what begins at this byte.
+        offset: u32,
+        /// Send no more than about this many bytes.
+        budget_bytes: u32,
+    },
 }
 
 /// From a replica to a client.
@@ -228,6 +248,20 @@ pub enum Response {
         /// The chunk.
         bytes: Bytes,
     },
+    /// What blocks changed, named; in an encoding of the application's.
+    Changes {
+        /// The request's id.
+        id: u64,
+        /// The names.
+        links: Bytes,
+    },
+    /// Lists of what blocks changed; in an encoding of the application's.
+    Lists {
+        /// The request's id.
+        id: u64,
+        /// Parts of lists.
+        page: Bytes,
+    },
 }
 
 reasons!(
@@ -298,6 +332,19 @@ impl Encode for Request {
                 out.push(12);
                 id.encode(out);
             }
+            Self::Changes { id, from, wait } => {
+                out.push(13);
+                id.encode(out);
+                from.encode(out);
+                out.push((*wait).into());
+            }
+            Self::Lists { id, from, offset, budget_bytes } => {
+                out.push(14);
+                id.encode(out);
+                from.encode(out);
+                offset.encode(out);
+                budget_bytes.encode(out);
+            }
         }
     }
 }
@@ -357,8 +404,26 @@ impl Decode for Request {
             }),
             11 => Ok(Self::Clients { id: reader.u64()? }),
             12 => Ok(Self::Program { id: reader.u64()? }),
+            13 => {
+                let (id, from) = (reader.u64()?, Height::decode(reader)?);
+                Ok(Self::Changes { id, from, wait: flag(reader, "whether to wait")? })
+            }
+            14 => Ok(Self::Lists {
+                id: reader.u64()?,
+                from: Height::decode(reader)?,
+                offset: reader.u32()?,
+                budget_bytes: reader.u32()?,
+            }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
+    }
+}
+
+fn flag(reader: &mut Reader, field: &'static str) -> Result<bool, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(DecodeError::Invalid { field }),
     }
 }
 
@@ -428,6 +493,8 @@ impl Encode for Response {
             Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
             Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
             Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
+            Self::Changes { id, links } => put_answer(out, 17, *id, links),
+            Self::Lists { id, page } => put_answer(out, 18, *id, page),
             Self::Program { id, program } => {
                 out.push(16);
                 id.encode(out);
@@ -459,10 +526,8 @@ impl Decode for Response {
                 first: Sequence::decode(reader)?,
                 reason: Refusal::decode(reader)?,
             }),
-            3 => Ok(Self::Answer {
-                id: reader.u64()?,
-                answer: reader.byte_string("answer", MAX_REPLY_BYTES)?,
-            }),
+            3 => numbered(reader, "answer", MAX_REPLY_BYTES)
+                .map(|(id, answer)| Self::Answer { id, answer }),
             4 => {
                 let from = Height::decode(reader)?;
                 let count = reader.length("blocks", MAX_BLOCKS)?;
@@ -472,14 +537,10 @@ impl Decode for Response {
                 }
                 Ok(Self::Blocks { from, blocks })
             }
-            5 => Ok(Self::Proven {
-                id: reader.u64()?,
-                answer: reader.byte_string("proven answer", MAX_ANSWER_BYTES)?,
-            }),
-            6 => Ok(Self::Newest {
-                id: reader.u64()?,
-                newest: reader.byte_string("newest block", MAX_ANSWER_BYTES)?,
-            }),
+            5 => numbered(reader, "proven answer", MAX_ANSWER_BYTES)
+                .map(|(id, answer)| Self::Proven { id, answer }),
+            6 => numbered(reader, "newest block", MAX_ANSWER_BYTES)
+                .map(|(id, newest)| Self::Newest { id, newest }),
             7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
             8 => Ok(Self::Signed {
                 outcome: Outcome::decode(reader)?,
@@ -498,28 +559,32 @@ impl Decode for Response {
                 Ok(Self::Handovers { id, handovers })
             }
             11 => Ok(Self::Ready { id: reader.u64()?, signature: Signature::decode(reader)? }),
-            12 => Ok(Self::NotReady {
-                id: reader.u64()?,
-                reason: reader.byte_string("reason", MAX_REASON_BYTES)?,
-            }),
-            13 => Ok(Self::Offer {
-                id: reader.u64()?,
-                offer: reader.byte_string("offer", MAX_REPLY_BYTES)?,
-            }),
+            12 => numbered(reader, "reason", MAX_REASON_BYTES)
+                .map(|(id, reason)| Self::NotReady { id, reason }),
+            13 => numbered(reader, "offer", MAX_REPLY_BYTES)
+                .map(|(id, offer)| Self::Offer { id, offer }),
             14 => {
-                let (id, last) = (reader.u64()?, reader.u8()?);
-                if last > 1 {
-                    return Err(DecodeError::Invalid { field: "whether a chunk is the last" });
-                }
+                let (id, last) = (reader.u64()?, flag(reader, "whether a chunk is the last")?);
                 let bytes = reader.byte_string("chunk", MAX_CHUNK_BYTES)?;
-                Ok(Self::Chunk { id, last: last == 1, bytes })
+                Ok(Self::Chunk { id, last, bytes })
             }
-            15 => Ok(Self::Clients {
-                id: reader.u64()?,
-                clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,
-            }),
+            15 => numbered(reader, "clients", super::clients::MAX_BYTES)
+                .map(|(id, clients)| Self::Clients { id, clients }),
             16 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
+            17 => numbered(reader, "names of changes", MAX_CONTENT_BYTES)
+                .map(|(id, links)| Self::Changes { id, links }),
+            18 => numbered(reader, "page of changes", MAX_CONTENT_BYTES)
+                .map(|(id, page)| Self::Lists { id, page }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }
+}
+
+/// Bytes behind the number of the request that they answer.
+fn numbered(
+    reader: &mut Reader,
+    field: &'static str,
+    most: usize,
+) -> Result<(u64, Bytes), DecodeError> {
+    Ok((reader.u64()?, reader.byte_string(field, most)?))
 }

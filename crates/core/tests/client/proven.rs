@@ -85,6 +85,8 @@ fn messages_are_read_as_they_were_written() {
         Request::Chunk { id: 10, height: Height(11), chunk: 12 },
         Request::Program { id: 13 },
         Request::Clients { id: 14 },
+        Request::Changes { id: 15, from: Height(16), wait: true },
+        Request::Lists { id: 17, from: Height(18), offset: 19, budget_bytes: 20 },
     ];
     for request in requests {
         assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));
@@ -95,6 +97,8 @@ fn messages_are_read_as_they_were_written() {
         [Response::Proven { id: 7, answer: bytes() }, Response::Newest { id: 8, newest: bytes() }];
     let states = [
         Response::Offer { id: 9, offer: Bytes::new() },
+        Response::Changes { id: 15, links: bytes() },
+        Response::Lists { id: 17, page: bytes() },
         Response::Chunk { id: 10, last: true, bytes: bytes() },
         Response::Program {
             id: 13,
@@ -119,7 +123,7 @@ proptest! {
     /// Of whatever kind and version: refused or read, and nothing panics.
     #[test]
     fn any_bytes_are_read_or_refused(kind in any::<u8>(), bytes in vec(any::<u8>(), 0..400)) {
-        let input = Bytes::from([&[kind % 8][..], &bytes].concat());
+        let input = Bytes::from([&[kind % 21][..], &bytes].concat());
         let _ = Request::from_bytes(input.clone());
         let _ = Response::from_bytes(input.clone());
         let _ = Answer::<Types>::from_bytes(input.clone());

@@ -199,6 +199,16 @@ impl VerifiedReader {
         read
     }
 
+    /// Who is asked.
+    pub(super) fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    /// Where a replica is, if there is such a replica.
+    pub(super) fn address(&self, replica: ReplicaId) -> Option<ReplicaAddress> {
+        self.replicas.get(replica.index())?.clone()
+    }
+
     /// All replicas, beginning with another one each time.
     fn order(&self) -> Vec<ReplicaId> {
         let count = self.replicas.len() as u64;
@@ -206,7 +216,7 @@ impl VerifiedReader {
     }
 
     /// Looks whether there are other members by now, and goes over to them.
-    async fn follow(&mut self) -> bool {
+    pub(super) async fn follow(&mut self) -> bool {
         let Some((_, chain)) = &mut self.following else { return false };
         // What stands in the way, the read has told.
         let _ = chain.catch_up().await;

@@ -1,6 +1,7 @@
 //! `node.toml`: what one process decides for itself.
 
 mod check;
+mod http;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::accelerator::Costs;
 use crate::adversary::Schedule;
 
 pub(super) use check::check;
+pub use http::Http;
 
 /// One replica's own configuration. Paths are resolved, addresses are where to listen.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,8 @@ pub struct Node {
     pub storage: Storage,
     /// Where to listen.
     pub listen: Listen,
+    /// Who may read over HTTP.
+    pub http: Http,
     /// What clients may take.
     pub clients: Clients,
     /// When a leader is given up.
@@ -293,9 +297,14 @@ pub(super) static SCHEMA: Schema = Schema {
             key: "listen.http",
             kind: Kind::Listen,
             preset: Preset::Is("127.0.0.1:0"),
-            comment: "For status and metrics (/livez, /readyz, /status, /metrics). Nobody is asked\n\
-                      who they are.",
+            comment: "For status and metrics (/livez, /readyz, /status, /metrics) and /watch. Who may read\n\
+                      say the keys of [http].",
         },
+        http::CERTIFICATE,
+        http::KEY,
+        http::TOKEN,
+        http::OPEN_METRICS,
+        http::UNPROTECTED,
         Field {
             key: "clients.max_held",
             kind: Kind::Size { min: 16 << 20, max: 1 << 40 },
@@ -521,6 +530,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             client: settings.address("listen.client")?,
             http: settings.address("listen.http")?,
         },
+        http: Http::from_settings(settings, home)?,
         clients: Clients {
             max_held_bytes: usize::try_from(settings.size("clients.max_held")?.0)
                 .unwrap_or(usize::MAX),

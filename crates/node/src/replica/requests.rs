@@ -26,6 +26,7 @@ use super::archive::{Archive, Backup, Pull, Task};
 use super::changes::Approved;
 use super::desk::Work;
 use super::epochs::Epochs;
+use super::feed::Watchers;
 use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
@@ -56,6 +57,8 @@ pub struct Requests<T: Types> {
     pub listener: Arc<ClientListener>,
     /// Serves pulls.
     pub archive: Archive<T>,
+    /// Serves those who watch.
+    pub watchers: Watchers,
     /// Where the rest goes.
     pub outside: Outside,
     /// What is counted.
@@ -162,6 +165,7 @@ impl<T: Types> Requests<T> {
             match event {
                 Event::Opened => {}
                 Event::Closed => {
+                    self.watchers.forget(connection);
                     closed.push(connection);
                 }
                 Event::Frame(bytes) => {
@@ -276,6 +280,11 @@ impl<T: Types> Requests<T> {
             Ok(Request::Offer { id }) => self.ask_archive(Backup { connection, id, chunk: None }),
             Ok(Request::Chunk { id, height, chunk }) => {
                 self.ask_archive(Backup { connection, id, chunk: Some((height, chunk)) });
+            }
+            Ok(request @ (Request::Changes { id, .. } | Request::Lists { id, .. })) => {
+                if let Err(reason) = self.watchers.ask(connection, request) {
+                    self.say(connection, &Response::Unproven { id, reason });
+                }
             }
             // The first byte tells frames apart, above.
             Ok(Request::Submit { .. }) | Err(_) => {

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use bytes::Bytes;
+use quorate_app::kv::feed::Feed;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
 use quorate_core::replica::{Input, Recovery, Replica};
@@ -28,6 +29,7 @@ use super::desk::Desk;
 use super::doorbell::Doorbell;
 use super::epochs::Epochs;
 use super::events::OtherRoot;
+use super::feed::Watchers;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
 use super::links::{Keys, Links};
@@ -86,6 +88,7 @@ struct Shared<T: Types> {
     archive: Archive<T>,
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
+    feed: Option<Arc<Feed>>,
     epochs: Arc<Epochs>,
 }
 
@@ -138,6 +141,7 @@ impl Setup {
             links: self.links(build.attacked(&self.committee), &doors.peers, &metrics)?,
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
+            feed: self.feed.clone(),
             epochs,
             outside,
             metrics,
@@ -146,12 +150,11 @@ impl Setup {
         };
         let stage = self.requests_stage(&shared, doors.events, &over)?;
         let archived = self.start_archive(&shared, states, (tasks, pulls), checkpoint)?;
-        let first = first_input(recovery, restored)?;
         let make = maker(build.seeded()?, self.me);
         let (settings, committee) = (self.settings.clone(), self.committee.clone());
         let replica = Replica::new(settings, committee, make, execution, fresh);
         let decider = Decider {
-            turns: Turns::new(first),
+            turns: Turns::new(first_input(recovery, restored)?),
             settled: Arc::clone(&shared.settled),
             proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
             queries: Queries::start(
@@ -313,6 +316,12 @@ impl Setup {
             spread: Spread::start("requests", self.requests, &shared.outside)?,
             listener: Arc::clone(&shared.listener),
             archive: shared.archive.clone(),
+            watchers: Watchers::start(
+                shared.feed.as_ref(),
+                (&shared.links, &shared.listener),
+                &shared.metrics,
+                &shared.outside,
+            )?,
             outside: shared.outside.clone(),
             metrics: Arc::clone(&shared.metrics),
             events,
@@ -369,8 +378,8 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, .. } = shared;
-    Running { outside, decider, archived, metrics, counters, peers, epochs, notes, recovered }
+    let Shared { outside, metrics, epochs, feed, .. } = shared;
+    Running { outside, decider, archived, metrics, counters, peers, epochs, feed, notes, recovered }
 }
 
 /// Makes applications whose calls are noted.

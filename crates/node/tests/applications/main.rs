@@ -184,7 +184,11 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let loaded = self.loaded(replica);
-        tokio::spawn(http::serve(listener, Facts::new(&loaded.node, loaded.cluster, running)));
+        tokio::spawn(http::serve(
+            listener,
+            Arc::default(),
+            Facts::new(&loaded.node, loaded.cluster, running),
+        ));
         address
     }
 

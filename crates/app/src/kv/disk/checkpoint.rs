@@ -40,6 +40,7 @@ impl Checkpoint for Kept {
             let later = "its checkpoint is another by now";
             return Err(self.shelf.place(self.number, &later));
         }
-        Ok(Box::new(Frozen::new(Ok(Some(view)))))
+        let head = super::proving::head_of(&view, |error| self.shelf.place(self.number, &error))?;
+        Ok(Box::new(Frozen::new(Ok(Some(view)), head)))
     }
 }

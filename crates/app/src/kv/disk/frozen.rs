@@ -6,28 +6,34 @@ use quorate_core::ledger::state_machine::{KeepError, Snapshot};
 use quorate_merkle::{EMPTY_ROOT, Hash};
 use quorate_store::lazy_trie::{self, Hash as TrieHash};
 
+use super::super::feed::Head;
 use super::super::snapshot::Cutter;
 
 /// A commit that has proofs.
 pub(super) struct Frozen {
     /// Nothing: the state is empty.
     view: Option<lazy_trie::Snapshot<'static>>,
+    /// The head of the change feed.
+    head: Head,
     failed: OnceLock<KeepError>,
 }
 
 impl Frozen {
-    pub(super) fn new(view: Result<Option<lazy_trie::Snapshot<'static>>, KeepError>) -> Self {
+    pub(super) fn new(
+        view: Result<Option<lazy_trie::Snapshot<'static>>, KeepError>,
+        head: Head,
+    ) -> Self {
         let failed = OnceLock::new();
         let view = view.unwrap_or_else(|error| {
             let _ = failed.set(error);
             None
         });
-        Self { view, failed }
+        Self { view, head, failed }
     }
 
     fn cut(&self, sink: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), lazy_trie::Error> {
         let Some(view) = &self.view else {
-            Cutter::new(&EMPTY_ROOT, &mut |_| None, sink).finish();
+            Cutter::new((&EMPTY_ROOT, self.head), &mut |_| None, sink).finish();
             return Ok(());
         };
         let mut unproven = None;
@@ -38,7 +44,7 @@ impl Frozen {
                 None
             }
         };
-        let mut cutter = Cutter::new(&view.root()?, &mut prove, sink);
+        let mut cutter = Cutter::new((&view.root()?, self.head), &mut prove, sink);
         // Aside are notes.
         for item in view.iter_from(&TrieHash::FIRST_UNDER_ROOT) {
             let (hash, item) = item?;

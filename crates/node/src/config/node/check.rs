@@ -1,6 +1,6 @@
 //! What the keys of `node.toml` say together, and beside `cluster.toml`.
 
-use super::{Node, SCHEMA, ViewTimeout};
+use super::{Node, SCHEMA, ViewTimeout, http};
 use crate::config::choice::{Application, ProtocolName, StateStore};
 use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
@@ -102,16 +102,7 @@ fn check_places(
             ));
         }
     }
-    if !node.listen.http.is_loopback() {
-        warnings.push(Finding::new(
-            format!(
-                "`listen.http` is \"{}\": everybody may read status and metrics",
-                node.listen.http
-            ),
-            settings.source("listen.http"),
-            "use 127.0.0.1, or see that only your monitoring reaches the port",
-        ));
-    }
+    http::check(node, settings, findings, warnings);
 }
 
 /// Nothing is tried out by accident: without `enabled` every other switch is as by default.

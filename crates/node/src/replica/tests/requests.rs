@@ -22,6 +22,7 @@ use crate::replica::archive::Archive;
 use crate::replica::changes::Approved;
 use crate::replica::desk::{Desk, Work as _};
 use crate::replica::epochs::Epochs;
+use crate::replica::feed::Watchers;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
 use crate::replica::requests::Requests;
@@ -101,6 +102,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         spread: Spread::start("requests", 1, &outside).unwrap(),
         listener: Arc::new(listener),
         archive: Archive::new().0,
+        watchers: Watchers::default(),
         outside,
         metrics: Arc::clone(&metrics),
         events,

@@ -1,4 +1,4 @@
-//! TLS for Redis clients: certificates from files, and from the same files again when asked.
+//! TLS for who is no replica: certificates from files, and from the same files again when asked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,8 @@ impl TlsFiles {
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The certificates that a file holds, at least one.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |what: String| TlsError::File { file: file.to_owned(), what };
     let found: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?.collect();

@@ -1,0 +1,255 @@
+//! The lists that a replica keeps: those of the last blocks, within bounds.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use quorate_core::ledger::block::MAX_BATCH_BYTES;
+use quorate_core::{Digest, Height};
+
+use super::pages::{Link, Links, MAX_LINKS, MAX_PAGE_BYTES, Page, Piece};
+use super::{Head, list_digest};
+
+/// Longest list that is kept, bytes. A command of few bytes adds at most about four times as many,
+/// and commands that waited for earlier ones may come on top of a block's own. A longer list counts
+/// in the chain, and those who watch have to begin behind it.
+pub const MAX_LIST_BYTES: usize = 64 << 20;
+const _: () = assert!(4 * MAX_BATCH_BYTES <= MAX_LIST_BYTES);
+
+/// What the lists of a replica may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of all lists.
+    pub bytes: usize,
+    /// How many lists: what a watcher is told of at once names them all.
+    pub lists: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { bytes: MAX_LIST_BYTES, lists: MAX_LINKS }
+    }
+}
+
+/// What there is from a height on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found<T> {
+    /// This.
+    Here(T),
+    /// The lists of that height are not kept any more, or never were: they are from this one on.
+    Gone(Height),
+}
+
+/// The lists of the last blocks. The application adds to it as blocks are committed; threads that
+/// serve watchers read it.
+pub struct Feed {
+    window: Mutex<Window>,
+    told: RwLock<Vec<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let window = self.window();
+        write!(f, "{} lists above height {}", window.lists.len(), window.base.0)
+    }
+}
+
+struct Window {
+    bounds: Bounds,
+    /// Above this height no list is missing.
+    base: Height,
+    /// The head there.
+    before: Head,
+    /// The last block that is known of; `None`: none is yet.
+    through: Option<Height>,
+    lists: VecDeque<Kept>,
+    bytes: usize,
+}
+
+/// A block, as the feed sees it.
+pub(in super::super) struct Block {
+    height: Height,
+    /// The head before it.
+    before: Head,
+    /// What it changed, and the digest of that.
+    list: Option<(Vec<u8>, Digest)>,
+}
+
+impl Block {
+    pub(in super::super) fn new(height: Height, before: Head, list: Option<Vec<u8>>) -> Self {
+        let list = list.map(|list| {
+            let digest = list_digest(&list);
+            (list, digest)
+        });
+        Self { height, before, list }
+    }
+
+    /// The head behind it.
+    pub(in super::super) fn head(&self) -> Head {
+        let list = self.list.as_ref();
+        list.map_or(self.before, |(_, digest)| self.before.then(self.height, digest))
+    }
+}
+
+/// A list that is kept.
+struct Kept {
+    link: Link,
+    list: Bytes,
+    /// The head behind it.
+    head: Head,
+}
+
+impl Feed {
+    /// Without lists.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        let window = Window {
+            bounds,
+            base: Height(0),
+            before: Head::default(),
+            through: None,
+            lists: VecDeque::new(),
+            bytes: 0,
+        };
+        Self { window: Mutex::new(window), told: RwLock::default() }
+    }
+
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on `ring` is called when a block has changed something. By the thread that executes
+    /// blocks, which it must not hold up.
+    pub fn subscribe(&self, ring: impl Fn() + Send + Sync + 'static) {
+        self.told.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(ring));
+    }
+
+    /// This block is committed.
+    pub(in super::super) fn committed(&self, block: Block) {
+        let is_news = block.list.is_some();
+        self.window().committed(block);
+        if is_news {
+            let told = self.told.read().unwrap_or_else(PoisonError::into_inner);
+            told.iter().for_each(|ring| ring());
+        }
+    }
+
+    /// The highest block that was executed here; `None`: none was since the start.
+    #[must_use]
+    pub fn through(&self) -> Option<Height> {
+        self.window().through
+    }
+
+    /// The lowest height that can be watched from.
+    #[must_use]
+    pub fn oldest(&self) -> Height {
+        self.window().base.next()
+    }
+
+    /// Whether there is a list from a height on, or it is known to be gone.
+    #[must_use]
+    pub fn has(&self, from: Height) -> bool {
+        let window = self.window();
+        window.is_gone(from) || window.at(from) < window.lists.len()
+    }
+
+    /// The links of the lists from a height on.
+    #[must_use]
+    pub fn links(&self, from: Height) -> Found<Links> {
+        let window = self.window();
+        if window.is_gone(from) {
+            return Found::Gone(window.base.next());
+        }
+        let at = window.at(from);
+        let before = at.checked_sub(1).and_then(|last| window.lists.get(last));
+        let links: Vec<Link> = window.lists.range(at..).map(|kept| kept.link).collect();
+        let through = window.through.unwrap_or(window.base);
+        Found::Here(Links {
+            before: before.map_or(window.before, |kept| kept.head),
+            through,
+            links,
+        })
+    }
+
+    /// Pieces of the lists from a height on, about `budget_bytes` of them and [`MAX_PAGE_BYTES`] at
+    /// most. The first begins `offset` bytes behind the beginning of its list.
+    #[must_use]
+    pub fn page(&self, from: Height, offset: u32, budget_bytes: u32) -> Found<Page> {
+        let window = self.window();
+        if window.is_gone(from) {
+            return Found::Gone(window.base.next());
+        }
+        let mut left = (budget_bytes as usize).clamp(1, MAX_PAGE_BYTES);
+        let (mut pieces, mut offset) = (Vec::new(), offset as usize);
+        for kept in window.lists.range(window.at(from)..) {
+            let Some(rest) = kept.list.len().checked_sub(offset).filter(|rest| *rest > 0) else {
+                break;
+            };
+            let taken = rest.min(left);
+            pieces.push(Piece {
+                height: kept.link.height,
+                bytes: kept.list.slice(offset..offset + taken),
+            });
+            left = left.saturating_sub(taken + Piece::OVERHEAD_BYTES);
+            if left == 0 || taken < rest {
+                break;
+            }
+            offset = 0;
+        }
+        Found::Here(Page { pieces })
+    }
+
+    /// The next list from a height on, whole, for who believes this replica; and the highest block
+    /// that was executed.
+    #[must_use]
+    pub fn next(&self, from: Height) -> Found<(Height, Option<(Height, Bytes)>)> {
+        let window = self.window();
+        if window.is_gone(from) {
+            return Found::Gone(window.base.next());
+        }
+        let kept = window.lists.get(window.at(from));
+        let list = kept.map(|kept| (kept.link.height, kept.list.clone()));
+        Found::Here((window.through.unwrap_or(window.base), list))
+    }
+}
+
+impl Window {
+    fn committed(&mut self, block: Block) {
+        let head = block.head();
+        let Block { height, before, list } = block;
+        if self.through.map(Height::next) != Some(height) {
+            // After a start, or a state that was taken over from others.
+            self.begin(height, before);
+        }
+        self.through = Some(height);
+        let Some((list, digest)) = list else { return };
+        if list.len() > MAX_LIST_BYTES.min(self.bounds.bytes) {
+            self.lists.clear();
+            (self.base, self.before, self.bytes) = (height, head, 0);
+            return;
+        }
+        self.bytes += list.len();
+        let link = Link { height, bytes: list.len() as u32, digest };
+        self.lists.push_back(Kept { link, list: list.into(), head });
+        while self.bytes > self.bounds.bytes || self.lists.len() > self.bounds.lists {
+            let Some(oldest) = self.lists.pop_front() else { break };
+            self.bytes -= oldest.list.len();
+            (self.base, self.before) = (oldest.link.height, oldest.head);
+        }
+    }
+
+    fn begin(&mut self, height: Height, before: Head) {
+        self.lists.clear();
+        self.bytes = 0;
+        (self.base, self.before) = (Height(height.0.saturating_sub(1)), before);
+    }
+
+    fn is_gone(&self, from: Height) -> bool {
+        from <= self.base
+    }
+
+    /// The place of the first list that is not below a height.
+    fn at(&self, from: Height) -> usize {
+        self.lists.partition_point(|kept| kept.link.height < from)
+    }
+}
