@@ -48,7 +48,9 @@ impl Session {
             | Response::NotReady { .. }
             | Response::Offer { .. }
             | Response::Chunk { .. }
-            | Response::Program { .. } => {}
+            | Response::Program { .. }
+            | Response::ReadIndex { .. }
+            | Response::Reads { .. } => {}
         }
     }
 

@@ -6,6 +6,7 @@ use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
 use super::outcome::reasons;
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+use super::packed::Packed;
 pub use super::program::Program;
 use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
@@ -15,6 +16,10 @@ use crate::ledger::state_machine::MAX_CHUNK_BYTES;
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Most questions in one [`Request::ReadAt`], and most bytes of them, packed.
+pub const MAX_READS: usize = 1024;
+/// See [`MAX_READS`].
+pub const MAX_READS_BYTES: usize = 1 << 20;
 /// Most bytes of what an application proves, with its proof.
 pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
 /// Most bytes of an answer: a block of frames' names, two certificates, and the content.
@@ -100,6 +105,26 @@ pub enum Request {
         height: Height,
         /// Which chunk, from 0.
         chunk: u32,
+    },
+    /// Say up to which height there may be something that a client was answered for: this replica's
+    /// part of a [read index](crate::client::read_index).
+    ReadIndex {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The epoch of the committee that the client counts by.
+        epoch: Epoch,
+    },
+    /// Ask the application, once this replica's state covers a height. All questions are answered
+    /// from one state.
+    ReadAt {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The epoch of the committee that the client counts by.
+        epoch: Epoch,
+        /// The lowest height of a state that may answer.
+        index: Height,
+        /// What the application is asked.
+        questions: Packed,
     },
 }
 
@@ -228,6 +253,21 @@ pub enum Response {
         /// The chunk.
         bytes: Bytes,
     },
+    /// This replica's part of a read index.
+    ReadIndex {
+        /// The request's id.
+        id: u64,
+        /// The height.
+        index: Height,
+    },
+    /// The application's answers to [`Request::ReadAt`], from one state.
+    Reads {
+        /// The request's id.
+        id: u64,
+        /// The answers to the first questions: to as many as fit a message and the time that a
+        /// replica gives.
+        answers: Packed,
+    },
 }
 
 reasons!(
@@ -241,6 +281,13 @@ reasons!(
         Question = 3,
         /// The state cannot be read.
         Unavailable = 4,
+        /// Its epoch is another one than the client's, or ends: the members may be others by now.
+        Epoch = 5,
+        /// It cannot say what it helped to commit. It lost its data, or lacks blocks, or its
+        /// protocol has no read index.
+        Forgotten = 6,
+        /// Its state has not come to the height asked for in time.
+        Late = 7,
     }
 );
 
@@ -297,6 +344,18 @@ impl Encode for Request {
             Self::Program { id } => {
                 out.push(12);
                 id.encode(out);
+            }
+            Self::ReadIndex { id, epoch } => {
+                out.push(15);
+                id.encode(out);
+                epoch.encode(out);
+            }
+            Self::ReadAt { id, epoch, index, questions } => {
+                out.push(16);
+                id.encode(out);
+                epoch.encode(out);
+                index.encode(out);
+                put_packed(out, questions);
             }
         }
     }
@@ -357,6 +416,13 @@ impl Decode for Request {
             }),
             11 => Ok(Self::Clients { id: reader.u64()? }),
             12 => Ok(Self::Program { id: reader.u64()? }),
+            15 => Ok(Self::ReadIndex { id: reader.u64()?, epoch: Epoch::decode(reader)? }),
+            16 => Ok(Self::ReadAt {
+                id: reader.u64()?,
+                epoch: Epoch::decode(reader)?,
+                index: Height::decode(reader)?,
+                questions: packed(reader, "questions", MAX_READS_BYTES)?,
+            }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -439,8 +505,37 @@ impl Encode for Response {
                 out.push((*last).into());
                 put_bytes(out, bytes);
             }
+            Self::ReadIndex { id, index } => {
+                out.push(19);
+                id.encode(out);
+                index.encode(out);
+            }
+            Self::Reads { id, answers } => {
+                out.push(20);
+                id.encode(out);
+                put_packed(out, answers);
+            }
         }
     }
+}
+
+/// Writes packed byte strings: their number, and they.
+fn put_packed(out: &mut Vec<u8>, packed: &Packed) {
+    (packed.len() as u32).encode(out);
+    put_bytes(out, packed.body());
+}
+
+/// Reads packed byte strings, at most [`MAX_READS`] and so many bytes of them.
+fn packed(
+    reader: &mut Reader,
+    field: &'static str,
+    most_bytes: usize,
+) -> Result<Packed, DecodeError> {
+    let count = reader.u32()? as usize;
+    let body = reader.byte_string(field, most_bytes)?;
+    let packed =
+        Packed::parse(body, count).filter(|packed| (1..=MAX_READS).contains(&packed.len()));
+    packed.ok_or(DecodeError::Invalid { field })
 }
 
 /// Writes an answer that is bytes.
@@ -519,6 +614,11 @@ impl Decode for Response {
                 clients: reader.byte_string("clients", super::clients::MAX_BYTES)?,
             }),
             16 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
+            19 => Ok(Self::ReadIndex { id: reader.u64()?, index: Height::decode(reader)? }),
+            20 => Ok(Self::Reads {
+                id: reader.u64()?,
+                answers: packed(reader, "answers", MAX_REPLY_BYTES)?,
+            }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Verified;
+use quorate_core::base::types::Epoch;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
+use quorate_core::replica::reads::Read;
 use quorate_core::{Height, ReplicaId};
 use quorate_transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 
@@ -65,6 +67,8 @@ pub struct Question {
     pub id: u64,
     /// What the application is asked.
     pub bytes: Bytes,
+    /// How many questions that is, packed, where they are to be answered from one state.
+    pub packed: Option<usize>,
 }
 
 /// A client's doing, looked over.
@@ -92,6 +96,17 @@ pub enum FromClient {
         /// The client's number for it.
         id: u64,
     },
+    /// A question for this replica's part of a read index.
+    ReadIndex {
+        /// Where it came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
+        /// The epoch that it is asked for.
+        epoch: Epoch,
+    },
+    /// Questions that are to be answered at an index.
+    ReadAt(Read<ConnectionId>),
     /// A question for what the program of this replica is.
     Program {
         /// Where it came from.
