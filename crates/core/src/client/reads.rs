@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::read_index::Voters;
-use crate::base::types::{Duration, Epoch, Height, ReplicaId, Time};
+use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
 use crate::ledger::message::{MAX_READS, MAX_READS_BYTES, Request, Response, Unproven};
 use crate::ledger::packed::Packed;
 
@@ -118,8 +118,8 @@ struct Asking {
 #[derive(Debug)]
 struct Asked {
     read: Wanted,
-    /// What it was answered, and by whom.
-    answers: Vec<(Packed, BTreeSet<ReplicaId>)>,
+    /// What it was answered, as digests, and by whom: liars fill no more memory than others.
+    answers: Vec<(Digest, BTreeSet<ReplicaId>)>,
     is_done: bool,
 }
 
@@ -362,8 +362,7 @@ impl Reads {
             return;
         }
         if let Some(answers) = answers {
-            reading.note(from, answers);
-            reading.settle(&self.voters, outputs);
+            reading.note(&self.voters, from, answers, outputs);
         }
         if reading.reads.iter().all(|asked| asked.is_done) {
             self.reading.remove(at);
@@ -454,36 +453,40 @@ impl Asked {
     fn new(read: Wanted) -> Self {
         Self { read, answers: Vec::new(), is_done: false }
     }
+
+    /// Counts a replica's answers. Whether f + 1 have given the same by now.
+    fn is_believed(&mut self, voters: &Voters, from: ReplicaId, answers: &Packed) -> bool {
+        let digest = Digest::of("quorate answers", answers.body());
+        let at = self.answers.iter().position(|(other, _)| *other == digest);
+        let at = at.unwrap_or_else(|| {
+            self.answers.push((digest, BTreeSet::new()));
+            self.answers.len() - 1
+        });
+        let (_, by) = &mut self.answers[at];
+        by.insert(from);
+        voters.has_witness(by.iter().copied())
+    }
 }
 
 impl Reading {
-    /// Notes what a replica answered: to whole reads, from the first one on.
-    fn note(&mut self, from: ReplicaId, mut answers: Packed) {
-        for Asked { read, answers: answered, is_done } in &mut self.reads {
-            let count = read.questions.len();
+    /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads that
+    /// f + 1 replicas have answered alike by now.
+    fn note(
+        &mut self,
+        voters: &Voters,
+        from: ReplicaId,
+        mut answers: Packed,
+        outputs: &mut Vec<Output>,
+    ) {
+        for asked in &mut self.reads {
+            let count = asked.read.questions.len();
             if answers.len() < count {
                 return;
             }
             let own = answers.split_to(count);
-            if *is_done {
-                continue;
-            }
-            match answered.iter_mut().find(|(other, _)| *other == own) {
-                Some((_, by)) => drop(by.insert(from)),
-                None => answered.push((own, BTreeSet::from([from]))),
-            }
-        }
-    }
-
-    /// Hands out the reads that f + 1 replicas answered alike.
-    fn settle(&mut self, voters: &Voters, outputs: &mut Vec<Output>) {
-        for asked in self.reads.iter_mut().filter(|asked| !asked.is_done) {
-            let mut answers = asked.answers.iter();
-            let believed = answers.find(|(_, by)| voters.has_witness(by.iter().copied()));
-            if let Some((answers, _)) = believed {
-                outputs.push(Output::Done { id: asked.read.id, result: Ok(answers.clone()) });
+            if !asked.is_done && asked.is_believed(voters, from, &own) {
+                outputs.push(Output::Done { id: asked.read.id, result: Ok(own) });
                 asked.is_done = true;
-                asked.answers.clear();
             }
         }
     }

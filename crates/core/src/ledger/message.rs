@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::block::MAX_FRAMES;
 use super::frame::{self, Frame, SharedFrame};
-use super::outcome::reasons;
-pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection, Unproven};
 use super::packed::Packed;
 pub use super::program::Program;
 use crate::base::crypto::Signature;
@@ -270,27 +269,6 @@ pub enum Response {
     },
 }
 
-reasons!(
-    /// Why a replica sends no proof, or no answer to a query.
-    Unproven {
-        /// As many requests wait as may, of this client or in all. Try later, or another replica.
-        Busy = 1,
-        /// The application makes no proofs.
-        NoProofs = 2,
-        /// The application does not understand the question.
-        Question = 3,
-        /// The state cannot be read.
-        Unavailable = 4,
-        /// Its epoch is another one than the client's, or ends: the members may be others by now.
-        Epoch = 5,
-        /// It cannot say what it helped to commit. It lost its data, or lacks blocks, or its
-        /// protocol has no read index.
-        Forgotten = 6,
-        /// Its state has not come to the height asked for in time.
-        Late = 7,
-    }
-);
-
 impl Encode for Request {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -355,7 +333,7 @@ impl Encode for Request {
                 id.encode(out);
                 epoch.encode(out);
                 index.encode(out);
-                put_packed(out, questions);
+                questions.encode(out);
             }
         }
     }
@@ -421,7 +399,7 @@ impl Decode for Request {
                 id: reader.u64()?,
                 epoch: Epoch::decode(reader)?,
                 index: Height::decode(reader)?,
-                questions: packed(reader, "questions", MAX_READS_BYTES)?,
+                questions: Packed::decode(reader, "questions", MAX_READS, MAX_READS_BYTES)?,
             }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
@@ -513,29 +491,10 @@ impl Encode for Response {
             Self::Reads { id, answers } => {
                 out.push(20);
                 id.encode(out);
-                put_packed(out, answers);
+                answers.encode(out);
             }
         }
     }
-}
-
-/// Writes packed byte strings: their number, and they.
-fn put_packed(out: &mut Vec<u8>, packed: &Packed) {
-    (packed.len() as u32).encode(out);
-    put_bytes(out, packed.body());
-}
-
-/// Reads packed byte strings, at most [`MAX_READS`] and so many bytes of them.
-fn packed(
-    reader: &mut Reader,
-    field: &'static str,
-    most_bytes: usize,
-) -> Result<Packed, DecodeError> {
-    let count = reader.u32()? as usize;
-    let body = reader.byte_string(field, most_bytes)?;
-    let packed =
-        Packed::parse(body, count).filter(|packed| (1..=MAX_READS).contains(&packed.len()));
-    packed.ok_or(DecodeError::Invalid { field })
 }
 
 /// Writes an answer that is bytes.
@@ -617,7 +576,7 @@ impl Decode for Response {
             19 => Ok(Self::ReadIndex { id: reader.u64()?, index: Height::decode(reader)? }),
             20 => Ok(Self::Reads {
                 id: reader.u64()?,
-                answers: packed(reader, "answers", MAX_REPLY_BYTES)?,
+                answers: Packed::decode(reader, "answers", MAX_READS, MAX_REPLY_BYTES)?,
             }),
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }

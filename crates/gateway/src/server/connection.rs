@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use quorate_core::planted;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -334,7 +335,10 @@ impl<I: Input> Reader<I> {
         let Some(held_local) = self.budget.take_local(local.len()).await else { return false };
         let commands = ends.len();
         let turn = match commands > 0 && self.cluster.reads_by_index() {
-            true => Turn::begin(&self.order, !writes && !together).await,
+            true => {
+                let order = planted!("reads-overtake", &Arc::default(), &self.order);
+                Turn::begin(order, !writes && !together).await
+            }
             false => Turn::Free,
         };
         let cluster = &self.cluster;

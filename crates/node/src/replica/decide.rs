@@ -344,11 +344,7 @@ where
                     let relay = planted!("relayed-by-nobody", false, alone);
                     frames.push(Submitted { frame, relay });
                 }
-                FromClient::Query(question) => self.queries.ask(question),
-                FromClient::ReadIndex { connection, id, epoch } => {
-                    self.queries.ask_index(connection, id, epoch);
-                }
-                FromClient::ReadAt(read) => self.queries.ask_at(read, self.turns.now()),
+                FromClient::Query(asked) => self.queries.ask(asked, self.turns.now()),
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
                 FromClient::Ready(question) => self.give_word(&question),

@@ -71,6 +71,24 @@ pub struct Question {
     pub packed: Option<usize>,
 }
 
+/// What a client asks [`Queries`](super::queries::Queries).
+#[derive(Debug)]
+pub enum Asked {
+    /// The application, about its state as it is.
+    Now(Question),
+    /// The application, about a state that an index covers.
+    At(Read<ConnectionId>),
+    /// This replica, for its part of a read index.
+    Index {
+        /// Where the question came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
+        /// The epoch that it is asked for.
+        epoch: Epoch,
+    },
+}
+
 /// A client's doing, looked over.
 #[derive(Debug)]
 pub enum FromClient {
@@ -85,8 +103,8 @@ pub enum FromClient {
         /// When it was read.
         arrived: Instant,
     },
-    /// A question to the application.
-    Query(Question),
+    /// A question to the application, or for a read index.
+    Query(Asked),
     /// A question whose answer is to be proven.
     Prove(Question),
     /// A question for the newest certified block.
@@ -96,17 +114,6 @@ pub enum FromClient {
         /// The client's number for it.
         id: u64,
     },
-    /// A question for this replica's part of a read index.
-    ReadIndex {
-        /// Where it came from.
-        connection: ConnectionId,
-        /// The client's number for it.
-        id: u64,
-        /// The epoch that it is asked for.
-        epoch: Epoch,
-    },
-    /// Questions that are to be answered at an index.
-    ReadAt(Read<ConnectionId>),
     /// A question for what the program of this replica is.
     Program {
         /// Where it came from.

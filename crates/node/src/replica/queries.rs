@@ -32,7 +32,7 @@ use quorate_core::replica::reads::{Read, Reads};
 use quorate_core::{Height, Time, planted};
 use quorate_transport::{ClientListener, ConnectionId};
 
-use super::inbox::{Outside, Question};
+use super::inbox::{Asked, Outside, Question};
 use super::lines::Lines;
 use super::metrics::{Metrics, nanoseconds};
 
@@ -184,27 +184,23 @@ impl Queries {
         Ok(Self { shared, asked, indices, reads, thread, voice })
     }
 
-    /// Somebody asks for this replica's part of a read index.
-    pub fn ask_index(&mut self, connection: ConnectionId, id: u64, epoch: Epoch) {
-        self.indices.push((connection, id, epoch));
-    }
-
-    /// Takes questions at an index in, unless too many wait.
-    pub fn ask_at(&mut self, read: Read<ConnectionId>, now: Time) {
-        if let Some(left_out) = self.reads.push(now, read) {
-            self.voice.refuse_id(left_out.client, left_out.id, Unproven::Busy);
-        }
-    }
-
     /// When a question is to be refused that waits for the state.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.reads.deadline()
     }
 
-    /// Takes a question in.
-    pub fn ask(&mut self, question: Question) {
-        self.asked.push(question);
+    /// Takes a question in, unless too many wait.
+    pub fn ask(&mut self, asked: Asked, now: Time) {
+        match asked {
+            Asked::Now(question) => self.asked.push(question),
+            Asked::At(read) => {
+                if let Some(left_out) = self.reads.push(now, read) {
+                    self.voice.refuse_id(left_out.client, left_out.id, Unproven::Busy);
+                }
+            }
+            Asked::Index { connection, id, epoch } => self.indices.push((connection, id, epoch)),
+        }
     }
 
     /// The connection is gone.
@@ -218,8 +214,13 @@ impl Queries {
     /// Says what is asked of the read index, and gives the thread the other questions and the state
     /// to answer them from.
     pub fn go_on<P: Protocol, S: StateMachine>(&mut self, replica: &Replica<P, S>, now: Time) {
+        // Nothing changes meanwhile: it is looked up once.
+        let mut known = None;
         for (connection, id, epoch) in std::mem::take(&mut self.indices) {
-            match replica.read_index(epoch) {
+            if known.is_none_or(|(of, _)| of != epoch) {
+                known = Some((epoch, replica.read_index(epoch)));
+            }
+            match known.map_or(Err(Unproven::Epoch), |(_, index)| index) {
                 Ok(index) => self.voice.say(connection, &Response::ReadIndex { id, index }),
                 Err(reason) => self.voice.refuse_id(connection, id, reason),
             }

@@ -26,7 +26,7 @@ use super::admission::{self, Admission};
 use super::archive::{Archive, Backup, Pull, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
-use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
+use super::inbox::{Asked, Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
 use super::settled::{Allowance, Known, Settled};
@@ -244,18 +244,19 @@ impl<T: Types> Requests<T> {
         };
         match request {
             Ok(Request::Query { id, question: bytes }) => {
-                ready.push(FromClient::Query(Question { connection, id, bytes, packed: None }));
+                let question = Question { connection, id, bytes, packed: None };
+                ready.push(FromClient::Query(Asked::Now(question)));
             }
             Ok(Request::Prove { id, question: bytes }) => {
                 ready.push(FromClient::Prove(Question { connection, id, bytes, packed: None }));
             }
             Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
             Ok(Request::ReadIndex { id, epoch }) => {
-                ready.push(FromClient::ReadIndex { connection, id, epoch });
+                ready.push(FromClient::Query(Asked::Index { connection, id, epoch }));
             }
             Ok(Request::ReadAt { id, epoch, index, questions }) => {
                 let read = Read { client: connection, id, epoch, index, questions };
-                ready.push(FromClient::ReadAt(read));
+                ready.push(FromClient::Query(Asked::At(read)));
             }
             Ok(Request::Program { id }) => ready.push(FromClient::Program { connection, id }),
             Ok(Request::Handovers { id, from }) => {

@@ -202,9 +202,7 @@ async fn what_was_sent_comes_before_the_end_of_its_connection() {
             | FromClient::Prove(_)
             | FromClient::Newest { .. }
             | FromClient::Ready(_)
-            | FromClient::Program { .. }
-            | FromClient::ReadIndex { .. }
-            | FromClient::ReadAt(_) => unreachable!("nobody asked"),
+            | FromClient::Program { .. } => unreachable!("nobody asked"),
         }
     }
     assert_eq!(ended, [ConnectionId(1), ConnectionId(2), ConnectionId(3)]);
