@@ -216,7 +216,7 @@ impl Reads {
         }
         // What the replicas have said already may be older than a write that was answered before
         // this read began.
-        let begun = mutant!("read-joins-a-begun-round", self.asking.as_mut(), None::<&mut Asking>);
+        let begun = planted!("read-joins-a-begun-round", self.asking.as_mut(), None::<&mut Asking>);
         match begun {
             Some(asking) => asking.reads.push(read),
             None => {

@@ -16,7 +16,7 @@ pub const ALL: [Mutant; OTHERS.len() + TWO_DELAY.len()] = {
 
 /// By theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds, catch-up,
 /// commands, PBFT, epochs.
-const OTHERS: [Mutant; 105] = [
+const OTHERS: [Mutant; 103] = [
     of(
         "hotstuff-fast",
         "fast-commit-any-views",
@@ -522,16 +522,6 @@ const OTHERS: [Mutant; 105] = [
         "reads-do-not-wait",
         "a replica answers a read at an index from whatever state it has",
         "Raft (Ongaro 2014), section 6.4, step 3 left out",
-    ),
-    mutant(
-        "reads-ask-the-mute",
-        "a replica that lost its data says a read index",
-        "class of bug: amnesia",
-    ),
-    mutant(
-        "read-joins-a-begun-round",
-        "a read shares a round of which some replicas have answered already",
-        "Raft (Ongaro 2014), section 6.4: the index is asked for after the read came",
     ),
     of(
         EPOCHS,

@@ -32,7 +32,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return Err(Unproven::Epoch);
         }
         let remembers = !self.amnesia.is_own() && self.epochs.speaks();
-        if self.halted || !mutant!("reads-ask-the-mute", true, remembers) {
+        if self.halted || !planted!("reads-ask-the-mute", true, remembers) {
             return Err(Unproven::Forgotten);
         }
         let certified = self.protocol.read_index().ok_or(Unproven::Forgotten)?;

@@ -29,7 +29,7 @@ pub struct Tool {
 pub type All = (u64, fn(u64) -> &'static str);
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 10] = [
+pub const TOOLS: [Tool; 9] = [
     Tool { name: "swarm", worlds: 10, all: None, run: schedules::campaign },
     Tool {
         name: "attacks",
@@ -44,12 +44,6 @@ pub const TOOLS: [Tool; 10] = [
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
     Tool { name: "views", worlds: 100, all: None, run: schedules::views },
     Tool { name: "reads", worlds: 40, all: None, run: reads::swarm },
-    Tool {
-        name: "forgotten writes",
-        worlds: reads::COUNT,
-        all: Some((reads::COUNT, reads::name)),
-        run: reads::attacks,
-    },
 ];
 
 /// The tools for PBFT.

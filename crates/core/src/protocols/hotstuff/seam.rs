@@ -221,7 +221,7 @@ impl Protocol for HotStuff {
         // A replica without memory helped to commit nothing that a certificate of so late a view
         // leaves out.
         let remembers = high_qc.view() >= *abstain_until;
-        if !mutant!("reads-ask-the-mute", true, remembers) {
+        if !planted!("reads-ask-the-mute", true, remembers) {
             return None;
         }
         let root = self.tree.root();

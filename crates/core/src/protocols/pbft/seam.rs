@@ -242,7 +242,7 @@ impl Protocol for Pbft {
     /// stable checkpoint covers it; one of them that lost its sets comes back by a view that begins
     /// with the block. Blocks here always have commands.
     fn read_index(&self) -> Option<Height> {
-        if mutant!("reads-ask-the-mute", false, self.awaits.is_some()) {
+        if planted!("reads-ask-the-mute", false, self.awaits.is_some()) {
             return None;
         }
         let chosen = self.order.chosen.back().map(|entry| entry.height);
