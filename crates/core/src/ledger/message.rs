@@ -453,48 +453,35 @@ impl Encode for Response {
             }
             Self::Proven { id, answer } => put_answer(out, 5, *id, answer),
             Self::Newest { id, newest } => put_answer(out, 6, *id, newest),
-            Self::Unproven { id, reason } => {
-                out.push(7);
-                id.encode(out);
-                reason.encode(out);
-            }
+            Self::Unproven { id, reason } => put(out, 7, *id, reason),
             Self::Handovers { id, handovers } => {
                 out.push(10);
                 id.encode(out);
                 (handovers.len() as u32).encode(out);
                 handovers.iter().for_each(|handover| put_bytes(out, handover));
             }
-            Self::Ready { id, signature } => {
-                out.push(11);
-                id.encode(out);
-                signature.encode(out);
-            }
+            Self::Ready { id, signature } => put(out, 11, *id, signature),
             Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
             Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
             Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
-            Self::Program { id, program } => {
-                out.push(16);
-                id.encode(out);
-                program.encode(out);
-            }
+            Self::Program { id, program } => put(out, 16, *id, program),
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
                 id.encode(out);
                 out.push((*last).into());
                 put_bytes(out, bytes);
             }
-            Self::ReadIndex { id, index } => {
-                out.push(19);
-                id.encode(out);
-                index.encode(out);
-            }
-            Self::Reads { id, answers } => {
-                out.push(20);
-                id.encode(out);
-                answers.encode(out);
-            }
+            Self::ReadIndex { id, index } => put(out, 19, *id, index),
+            Self::Reads { id, answers } => put(out, 20, *id, answers),
         }
     }
+}
+
+/// Writes an answer.
+fn put(out: &mut Vec<u8>, kind: u8, id: u64, answer: &impl Encode) {
+    out.push(kind);
+    id.encode(out);
+    answer.encode(out);
 }
 
 /// Writes an answer that is bytes.
@@ -556,6 +543,15 @@ impl Decode for Response {
                 id: reader.u64()?,
                 reason: reader.byte_string("reason", MAX_REASON_BYTES)?,
             }),
+            kind => Self::decode_later(kind, reader),
+        }
+    }
+}
+
+impl Response {
+    /// Reads what is behind one of the later kinds.
+    fn decode_later(kind: u8, reader: &mut Reader) -> Result<Self, DecodeError> {
+        match kind {
             13 => Ok(Self::Offer {
                 id: reader.u64()?,
                 offer: reader.byte_string("offer", MAX_REPLY_BYTES)?,
