@@ -6,12 +6,39 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
-    Application, AuthenticationName, Choices, Combination, Durability, LeaderName, LivenessName,
-    PacemakerName, ProtocolName, SamplingName, SchemeName, VoteRoute,
+    Application, AuthenticationName, Choices, Cluster, Combination, Durability, Finding,
+    LeaderName, LivenessName, PacemakerName, Place, ProtocolName, SamplingName, SchemeName,
+    VoteRoute,
 };
+use quorate_node::family::read_index;
 use quorate_node::testnet;
 pub use quorate_service::arguments::{HomeArgument, SettingArguments};
 use quorate_transport::TransportName;
+
+use crate::failure::{Exit, Failure};
+
+/// How commands that only read are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReadsName {
+    /// By a read index: what was answered to anybody before is read, and nothing is ordered.
+    Index,
+    /// Ordered, like writes.
+    Ordered,
+}
+
+/// Whether reads are answered by an index; without a name, where the cluster's protocol has one.
+pub fn reads_by_index(cluster: &Cluster, name: Option<ReadsName>) -> Result<bool, Failure> {
+    match (name, read_index(cluster)) {
+        (Some(ReadsName::Ordered), _) | (None, Err(_)) => Ok(false),
+        (_, Ok(())) => Ok(true),
+        (Some(ReadsName::Index), Err(lacking)) => {
+            let place = Place::Flag("--reads index".to_owned());
+            let remedy = "say --reads ordered: such reads are linearizable as well".to_owned();
+            let what = lacking.to_string();
+            Err(Failure::new(Exit::Usage, Finding { what, place, remedy }))
+        }
+    }
+}
 
 /// What orders the blocks of a cluster that is made, and how.
 #[derive(Clone, Debug, Args)]

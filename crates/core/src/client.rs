@@ -14,6 +14,8 @@ pub mod decided;
 mod error;
 mod pace;
 pub mod proven;
+pub mod read_index;
+pub mod reads;
 mod session;
 pub mod succession;
 mod votes;

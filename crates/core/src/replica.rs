@@ -25,6 +25,7 @@ pub mod message;
 mod payload;
 mod peers;
 mod pending;
+pub mod reads;
 pub mod rejoin;
 mod show;
 mod skipping;

@@ -12,6 +12,17 @@ use tokio::sync::oneshot;
 
 use super::{Cluster, ClusterError, FrameLimits, Submission};
 
+/// How read-only commands are answered. Linearizable both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// By a [read index](Client::read): without being ordered. What cannot be answered so in time is
+    /// ordered.
+    Index,
+    /// Ordered, like writes.
+    #[default]
+    Ordered,
+}
+
 /// A client session as the gateway's cluster. Each submission has an outcome within a time that is
 /// given, and all replies that connections have not taken yet have one limit.
 #[derive(Debug)]
@@ -21,6 +32,7 @@ pub struct SharedSession {
     frame: FrameLimits,
     replies: Arc<Unsent>,
     unanswered: Arc<Unanswered>,
+    reads: Reads,
 }
 
 impl SharedSession {
@@ -35,37 +47,79 @@ impl SharedSession {
         max_reply_bytes: usize,
     ) -> Self {
         let replies = Arc::new(Unsent { bytes: AtomicUsize::new(0), max_bytes: max_reply_bytes });
-        Self { client, give_up_after, frame, replies, unanswered: Arc::default() }
+        let (unanswered, reads) = (Arc::default(), Reads::default());
+        Self { client, give_up_after, frame, replies, unanswered, reads }
+    }
+
+    /// The same with reads that are answered so.
+    #[must_use]
+    pub fn reading(self, reads: Reads) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// Orders a batch, and sends its replies.
+    fn order(&self) -> impl FnOnce(&Client, Packed, Replied) + Send + 'static {
+        let replies = Arc::clone(&self.replies);
+        let (unanswered, waited) = (Arc::clone(&self.unanswered), self.give_up_after);
+        move |client, batch, replied| {
+            let patience = planted!("gateway-waits-for-ever", None, Some(waited));
+            client.submit_then(batch, patience, move |result| {
+                if let Err(error) = result {
+                    unanswered.note(error, waited);
+                }
+                let result = result.map_err(cluster_error);
+                // The connection may be gone.
+                let _ = replied.send(result.and_then(|packed| replies.take_in(&packed)));
+            });
+        }
+    }
+
+    /// What is sent to be answered by `answered`.
+    fn submission(&self, answered: oneshot::Receiver<Result<Packed, ClusterError>>) -> Submission {
+        // The session goes on for as long as something is under way.
+        let keep_alive = self.client.clone();
+        Box::pin(async move {
+            let replies = answered.await.unwrap_or(Err(ClusterError::Unknown));
+            drop(keep_alive);
+            Ok(replies?.iter().collect())
+        })
     }
 }
+
+/// Where the replies to a batch go.
+type Replied = oneshot::Sender<Result<Packed, ClusterError>>;
 
 impl Cluster for SharedSession {
     fn submit(&self, commands: Vec<Bytes>) -> Submission {
         let (sender, receiver) = oneshot::channel();
         match Packed::commands(commands) {
-            Ok(batch) => {
-                let replies = Arc::clone(&self.replies);
-                let (unanswered, waited) = (Arc::clone(&self.unanswered), self.give_up_after);
-                // It takes its place in the session here, before anything is awaited.
-                let patience = planted!("gateway-waits-for-ever", None, Some(waited));
-                self.client.submit_then(batch, patience, move |result| {
-                    if let Err(error) = result {
-                        unanswered.note(error, waited);
-                    }
-                    let result = result.map_err(cluster_error);
-                    // The connection may be gone.
-                    let _ = sender.send(result.and_then(|packed| replies.take_in(&packed)));
-                });
-            }
+            // It takes its place in the session here, before anything is awaited.
+            Ok(batch) => self.order()(&self.client, batch, sender),
             Err(_) => drop(sender.send(Err(ClusterError::DoesNotFit))),
         }
-        // The session goes on for as long as something is under way.
-        let keep_alive = self.client.clone();
-        Box::pin(async move {
-            let replies = receiver.await.unwrap_or(Err(ClusterError::Unknown));
-            drop(keep_alive);
-            Ok(replies?.iter().collect())
-        })
+        self.submission(receiver)
+    }
+
+    fn reads_by_index(&self) -> bool {
+        self.reads == Reads::Index
+    }
+
+    fn read(&self, commands: Vec<Bytes>) -> Submission {
+        let Ok(batch) = Packed::commands(&commands) else { return self.submit(commands) };
+        if self.reads == Reads::Ordered {
+            return self.submit(commands);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let (client, questions) = (self.client.clone(), batch.clone());
+        let (order, replies) = (self.order(), Arc::clone(&self.replies));
+        self.client.read_then(questions, move |result| match result {
+            Ok(answers) => drop(sender.send(replies.take_in(&answers))),
+            Err(error) => {
+                tracing::debug!(%error, "a read is ordered");
+                order(&client, batch, sender);
+            }
+        });
+        self.submission(receiver)
     }
 
     fn frame_limits(&self) -> FrameLimits {

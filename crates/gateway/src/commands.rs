@@ -23,6 +23,7 @@ use super::resp::{Args, ProtocolError, write};
 use super::{FrameLimits, LENGTH_BYTES};
 use crate::acl::User;
 use crate::acl::gate::Gate;
+use quorate_app::kv::command::Command;
 use table::{Handler, Spec};
 use tokio::sync::Notify;
 use transaction::Transaction;
@@ -261,6 +262,8 @@ pub struct Batch {
     pub encoded: Vec<u8>,
     /// Where each of those ends.
     pub ends: Vec<usize>,
+    /// Whether one of the commands may change something.
+    pub writes: bool,
     /// Whether this is a transaction: it has one outcome, which an error takes the place of.
     pub together: bool,
     /// A transaction, which must be submitted behind this as it is. Nothing may be appended here
@@ -312,7 +315,8 @@ impl Batch {
         self.ends.pop();
         let answers = self.answers.pop().into_iter().collect();
         let encoded = self.encoded.split_off(start);
-        Some(Self { answers, encoded, ends, ..Self::default() })
+        let writes = self.writes;
+        Some(Self { answers, encoded, ends, writes, ..Self::default() })
     }
 
     /// How many bytes of a frame the commands take up.
@@ -474,6 +478,8 @@ fn order(
             Cow::Owned(format!("ERR command is longer than {most_bytes} bytes"))
         }
         Ok(shape) => {
+            let command = Command::decode(&batch.encoded[start..]);
+            batch.writes |= !command.is_ok_and(|command| command.is_read_only());
             batch.ends.push(batch.encoded.len());
             let shape = if is_muted(connection) { Shape::Silent } else { shape };
             batch.answers.push(Answer::Ordered(shape, connection.protocol));

@@ -22,7 +22,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-pub use cluster::SharedSession;
+pub use cluster::{Reads, SharedSession};
 
 /// What the gateway needs of a client of the cluster.
 pub trait Cluster: Send + Sync {
@@ -35,6 +35,18 @@ pub trait Cluster: Send + Sync {
     ///
     /// The output is one encoded [`quorate_app::kv::Reply`] for each command, in order.
     fn submit(&self, commands: Vec<Bytes>) -> Submission;
+
+    /// Whether [`Cluster::read`] does not order what it is given.
+    fn reads_by_index(&self) -> bool {
+        false
+    }
+
+    /// Has `commands`, which are all read-only, answered as [`Cluster::submit`] does. The answers
+    /// hold everything that was answered to anybody before this call, and may hold what is submitted
+    /// after it.
+    fn read(&self, commands: Vec<Bytes>) -> Submission {
+        self.submit(commands)
+    }
 
     /// What one submission may hold.
     fn frame_limits(&self) -> FrameLimits {

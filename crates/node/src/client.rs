@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner, PublicKey};
+use quorate_core::client::reads::ReadError;
 use quorate_core::client::{
     ClientError, Fatal, NotExecuted, Packed, Session, SessionConfig, Unknown,
 };
@@ -83,7 +84,7 @@ pub enum State {
 /// How a client stands with one replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaContact {
-    /// How many outcomes the replica has sent, right or wrong.
+    /// How many outcomes and parts of read indices the replica has sent, right or wrong.
     pub heard: u64,
     /// How many of its messages were dropped because they were not authentic.
     pub refused: u64,
@@ -216,9 +217,51 @@ impl Client {
         done: impl FnOnce(Result<Packed, ClientError>) + Send + 'static,
     ) {
         let done = Box::new(done);
-        let submission = Submission { batch, give_up_after, done };
+        let submission = Submission::Commands { batch, give_up_after, done };
         if let Err(refused) = self.submissions.send(submission) {
-            (refused.0.done)(Err(NotExecuted::Closed.into()));
+            refused.0.refuse();
+        }
+    }
+
+    /// Asks the application without ordering the questions. The answers are **linearizable**: they
+    /// hold every write that anybody was answered for before this call, as ordered reads do. f + 1
+    /// replicas answer from a state that a [read index](quorate_core::client::read_index) covers.
+    /// All questions are answered from one state. What is asked while a round of messages is under
+    /// way shares the next one.
+    ///
+    /// # Errors
+    /// [`ReadError`]. Nothing was changed; the questions may be [submitted](Self::submit) instead,
+    /// where the application takes them as commands.
+    pub fn read(
+        &self,
+        questions: Vec<Bytes>,
+    ) -> impl Future<Output = Result<Vec<Bytes>, ReadError>> + Send + use<> {
+        let (sender, receiver) = oneshot::channel();
+        match Packed::commands(questions) {
+            Ok(questions) => self.read_then(questions, move |result| {
+                // The caller may have lost interest.
+                let _ = sender.send(result);
+            }),
+            Err(_) => drop(sender.send(Err(ReadError::DoesNotFit))),
+        }
+        let keep_alive = self.submissions.clone();
+        async move {
+            let answers = receiver.await.unwrap_or(Err(ReadError::Closed));
+            drop(keep_alive);
+            Ok(answers?.iter().collect())
+        }
+    }
+
+    /// As [`Client::read`], but `done` is called with the result, as by
+    /// [`submit_then`](Self::submit_then).
+    pub fn read_then(
+        &self,
+        questions: Packed,
+        done: impl FnOnce(Result<Packed, ReadError>) + Send + 'static,
+    ) {
+        let submission = Submission::Questions { questions, done: Box::new(done) };
+        if let Err(refused) = self.submissions.send(submission) {
+            refused.0.refuse();
         }
     }
 

@@ -312,6 +312,23 @@ pub fn proofs_of(cluster: &Cluster, committee: Committee) -> Result<Arc<dyn Proo
     found.ok_or(Lacking::Capability { protocol, wanted })
 }
 
+/// Whether a cluster's clients may [read by an index](crate::client::Client::read).
+///
+/// # Errors
+/// [`Lacking`] if the cluster's protocol has none.
+pub fn read_index(cluster: &Cluster) -> Result<(), Lacking> {
+    struct Has;
+    impl Job for Has {
+        type Output = bool;
+        fn run<B: Build>(self, _: B) -> bool {
+            B::Protocol::CAPABILITIES.contains(&Capability::ReadIndex)
+        }
+    }
+    let (protocol, wanted) = (cluster.protocol.name(), Capability::ReadIndex);
+    let has = Family::agreed(cluster).run(Has);
+    has.then_some(()).ok_or(Lacking::Capability { protocol, wanted })
+}
+
 /// What follows the blocks that the committee of an epoch decides, from height `from` on.
 ///
 /// # Errors

@@ -44,7 +44,7 @@ pub struct Violation {
 }
 
 /// The oracles, as violations begin with their names.
-pub const ORACLES: [&str; 13] = [
+pub const ORACLES: [&str; 14] = [
     "agreement",
     "validity",
     "exactly once",
@@ -57,6 +57,7 @@ pub const ORACLES: [&str; 13] = [
     "traffic",
     "invariant",
     "epochs",
+    "linearizable",
     "no panic",
 ];
 

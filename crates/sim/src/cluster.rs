@@ -9,6 +9,7 @@ use quorate_core::ledger::execution::{Execution, SnapshotHandle};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::protocols::protocol::Protocol;
 use quorate_core::replica::message::PeerMessage;
+use quorate_core::replica::reads::Reads;
 use quorate_core::replica::{Halt, Input, Refused, Replica, Settings, SnapshotMeta};
 use quorate_core::{Duration, Height, ReplicaId, Time, View};
 
@@ -24,6 +25,7 @@ use super::faults::Faults;
 use super::keys;
 use super::network::{Drops, Meddler, Network};
 use super::oracles::Oracles;
+use super::reads::Reader;
 use super::rng::Rng;
 use super::service::Hosting;
 use super::strict::Strict;
@@ -69,6 +71,8 @@ pub struct Slot<F: Family = HotStuffs> {
     pub newest_rules: u16,
     /// The snapshot on its way to the disk.
     pub(crate) writing: Option<(Box<SnapshotMeta<F::Types>>, SnapshotHandle)>,
+    /// Reads that wait for its state.
+    pub(crate) reads: Reads<u64>,
     /// Messages sent, for tests of silence and storms.
     pub sent: u64,
     /// What bends what it sends.
@@ -88,6 +92,8 @@ pub struct Cluster<F: Family = HotStuffs> {
     /// Those who want commands executed.
     pub clients: Vec<Client>,
     pub(crate) by_key: BTreeMap<PublicKey, usize>,
+    /// Who reads without ordering, if somebody does.
+    pub reader: Option<Reader>,
     /// Who judges.
     pub oracles: Oracles,
     /// Where all that is left to chance comes from.
@@ -165,6 +171,7 @@ impl<F: Family> Cluster<F> {
             breaks_at: None,
             newest_rules: 1,
             writing: None,
+            reads: Reads::default(),
             sent: 0,
             corrupt: None,
         });
@@ -175,6 +182,7 @@ impl<F: Family> Cluster<F> {
             network: Network::new(ids.len(), config.link),
             clients: (0..config.clients).map(|id| Client::new(id, &config)).collect(),
             by_key: keys::clients_by_key(config.clients),
+            reader: None,
             oracles: Oracles::of(config.replicas),
             rng: Rng::new(config.seed),
             events: Events::default(),
@@ -247,6 +255,7 @@ impl<F: Family> Cluster<F> {
         place.life += 1;
         place.checked = (0, 0);
         place.writing = None;
+        place.reads = Reads::default();
         place.disk.close();
         self.count_disk_faults(slot);
         if let Some(strict) = &mut self.oracles.strict {
@@ -302,6 +311,7 @@ impl<F: Family> Cluster<F> {
             }
         };
         self.submit(client, sent);
+        self.read();
     }
 
     /// A client that is none of the cluster's sends a frame to one replica.
@@ -387,7 +397,9 @@ impl<F: Family> Cluster<F> {
 
     /// Messages and verdicts under way (clients' patience does not count).
     pub fn in_flight(&self) -> usize {
-        let waits = |event: &&Event<F>| !matches!(event, Event::Wake { .. } | Event::Tick { .. });
+        let waits = |event: &&Event<F>| {
+            !matches!(event, Event::Wake { .. } | Event::WakeReader | Event::Tick { .. })
+        };
         self.events.iter().filter(waits).count()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
-use quorate_core::client::message::Response;
+use quorate_core::client::message::{Request, Response};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::Offer;
@@ -33,6 +33,9 @@ pub(crate) enum Event<F: Family> {
     Released { from: usize, life: u64, actions: Vec<Action<F::Types>> },
     Answer { from: usize, client: usize, response: Response },
     Wake { client: usize },
+    Ask { to: usize, request: Request },
+    Told { from: usize, response: Response },
+    WakeReader,
     Tick { slot: usize },
 }
 
@@ -46,10 +49,14 @@ impl<F: Family> Event<F> {
             | Self::Verified { to, .. }
             | Self::Combined { to, .. }
             | Self::SnapshotWritten { to, .. }
+            | Self::Ask { to, .. }
             | Self::Offered { to, .. } => Some(*to),
-            Self::Released { .. } | Self::Answer { .. } | Self::Wake { .. } | Self::Tick { .. } => {
-                None
-            }
+            Self::Released { .. }
+            | Self::Answer { .. }
+            | Self::Told { .. }
+            | Self::WakeReader
+            | Self::Wake { .. }
+            | Self::Tick { .. } => None,
         }
     }
 
@@ -67,6 +74,9 @@ impl<F: Family> Event<F> {
             Self::Wake { client } => 9 | (*client as u64) << 8,
             Self::Released { from, .. } => 10 | (*from as u64) << 8,
             Self::Tick { slot } => 11 | (*slot as u64) << 8,
+            Self::Ask { to, .. } => 12 | (*to as u64) << 8,
+            Self::Told { from, .. } => 13 | (*from as u64) << 8,
+            Self::WakeReader => 14,
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod mutant;
 pub mod network;
 pub mod oracles;
 mod planted;
+pub mod reads;
 pub mod rng;
 mod serve;
 pub mod service;

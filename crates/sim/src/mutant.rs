@@ -214,6 +214,10 @@ impl Protocol for Driver {
         self.driver.newest_certified()
     }
 
+    fn read_index(&self) -> Option<Height> {
+        self.driver.read_index()
+    }
+
     fn certified_state(&self) -> Option<Height> {
         self.driver.certified_state()
     }

@@ -56,6 +56,8 @@ pub struct Oracles {
     /// Commands that clients believe to be executed, and that no correct replica has executed: by
     /// their places. A client that takes tentative answers may be the first to know.
     pub awaited: BTreeMap<usize, Vec<String>>,
+    /// How many commands there are, as far as clients know.
+    pub answered: u64,
     /// By client: how many commands it asked for.
     pub asked: BTreeMap<String, u64>,
     /// Of PBFT: what correct replicas have said, by epoch.

@@ -91,6 +91,8 @@ pub struct Plan {
     pub adversary: Option<Schedule>,
     /// The service that is tested, instead of the register alone.
     pub service: Option<Hosting>,
+    /// A client reads besides, without ordering.
+    pub reads: bool,
 }
 
 /// What happened in a run.
@@ -191,6 +193,10 @@ pub fn run<F: Family>(
     if seed.is_multiple_of(4) && !trouble.changes() {
         F::watch_strictly(cluster);
     }
+    // A protocol without a read index has such reads ordered.
+    if plan.reads && F::Protocol::CAPABILITIES.contains(&Capability::ReadIndex) {
+        cluster.watch_reads();
+    }
     storm::rage(cluster, &mut rng, plan, trouble);
     let down = match trouble {
         // In the end the liars lie on, or are silent.
@@ -272,6 +278,7 @@ fn must_recover<F: Family>(cluster: &mut Cluster<F>) {
         "liveness: a replica does not catch up: {:?}",
         cluster.correct().map(|core| core.execution().height()).collect::<Vec<_>>()
     );
+    must_read(cluster);
     for client in &cluster.clients {
         let executed = cluster.oracles.executed_of(client.id);
         assert_eq!(
@@ -279,6 +286,15 @@ fn must_recover<F: Family>(cluster: &mut Cluster<F>) {
             "acknowledged: c{} was told of more or fewer than were executed",
             client.id
         );
+    }
+}
+
+/// Where all are correct, have all data and are idle, a read is answered.
+fn must_read<F: Family>(cluster: &mut Cluster<F>) {
+    let all_say = cluster.config.twins.is_empty() && !cluster.slots.iter().any(|it| it.lost_data);
+    if cluster.reader.is_some() && all_say {
+        let answered = (0..3).any(|_| cluster.read_now(PATIENCE));
+        assert!(answered, "liveness: a read of an idle cluster is not answered");
     }
 }
 

@@ -73,6 +73,9 @@ impl<F: Family> Cluster<F> {
             }
             Event::Tick { slot } => F::tick(self, slot),
             Event::Answer { from, client, response } => self.answered(from, client, response),
+            Event::Ask { to, request } => self.asked(to, request),
+            Event::Told { from, response } => self.told_reader(from, response),
+            Event::WakeReader => self.wake_reader(),
             Event::Wake { client } if self.clients[client].wakes == Some(self.now) => {
                 self.clients[client].wakes = None;
                 let sent = self.clients[client].wake(self.now);
@@ -117,6 +120,7 @@ impl<F: Family> Cluster<F> {
         let may_wait = self.config.pbft.tentative;
         for (number, place) in self.clients[client].replies.drain(..) {
             self.oracles.acknowledged(client, number, place, may_wait);
+            self.oracles.answered = self.oracles.answered.max(place + 1);
         }
         self.submit(client, sent);
     }
@@ -154,6 +158,7 @@ impl<F: Family> Cluster<F> {
         self.desk = Desk { inputs, early, actions };
         F::turned(self, slot, line);
         self.examine(slot);
+        self.serve_reads(slot);
         if let Err(error) = result {
             self.storage_failed(slot, cause_of(&error), &error.to_string());
         }

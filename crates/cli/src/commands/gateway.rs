@@ -10,7 +10,7 @@ use clap::Args;
 use quorate_gateway::acl::gate::Gate;
 use quorate_gateway::server::tls::TlsFiles;
 use quorate_gateway::server::{Limits, Security, serve};
-use quorate_gateway::{FrameLimits, SharedSession};
+use quorate_gateway::{FrameLimits, Reads, SharedSession};
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
 use quorate_node::descriptors;
@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::arguments::{SendTo, seconds};
+use crate::arguments::{ReadsName, SendTo, reads_by_index, seconds};
 use crate::client_home::ClientHome;
 use crate::cluster::{KeyArgument, client_config, cluster_of};
 use crate::failure::{Exit, Failure};
@@ -43,6 +43,10 @@ pub struct Arguments {
     /// CLUSTERDOWN if it is certain not to be executed, and with UNKNOWN if it may be.
     #[arg(long, default_value = "10", value_name = "N", value_parser = seconds)]
     pub give_up_after: Duration,
+    /// How commands that only read are answered: by a read index, or ordered like writes. Both are
+    /// linearizable. Default: by an index, where the protocol has one.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub reads: Option<ReadsName>,
     #[command(flatten)]
     pub security: SecurityArguments,
     #[command(flatten)]
@@ -83,6 +87,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let cluster = cluster_of(&home)?;
     logging::to_stderr(LevelFilter::INFO, LogFormat::Text);
     let limits = limits(&cluster, &arguments.listen)?;
+    let reads = reads(&cluster, arguments.reads)?;
     // A session of its own for each run: nothing of an earlier one is to be found again.
     let key = arguments.key.key(&home)?;
     let authenticity = arguments.home.authenticity(&cluster)?;
@@ -112,7 +117,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
                 _ = client.ended() => {}
             }
         };
-        let session = Arc::new(session(client.clone(), &cluster, arguments.give_up_after));
+        let session = session(client.clone(), &cluster, arguments.give_up_after).reading(reads);
+        let session = Arc::new(session);
         serve(listener, session, limits, security, stop).await.map_err(failed)?;
         match client.state() {
             State::Ended(fatal) => Err(failure(fatal.to_string(), &arguments.listen)),
@@ -222,6 +228,14 @@ fn limits(cluster: &Cluster, address: &HostPort) -> Result<Limits, Failure> {
         );
     }
     Ok(Limits { max_clients: clients.min(usual.max_clients), ..usual })
+}
+
+/// How reads are answered.
+fn reads(cluster: &Cluster, name: Option<ReadsName>) -> Result<Reads, Failure> {
+    Ok(match reads_by_index(cluster, name)? {
+        true => Reads::Index,
+        false => Reads::Ordered,
+    })
 }
 
 fn session(client: Client, cluster: &Cluster, give_up_after: Duration) -> SharedSession {

@@ -11,7 +11,7 @@ use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as
 use quorate_node::config::{ByteSize, Cluster, Finding, Place};
 use serde_json::Value;
 
-use crate::arguments::{SendTo, seconds};
+use crate::arguments::{ReadsName, SendTo, reads_by_index, seconds};
 use crate::client_home::ClientHome;
 use crate::cluster::{addresses, cluster_of, fresh_key, session};
 use crate::failure::{Exit, Failure};
@@ -77,6 +77,10 @@ pub struct Arguments {
     /// Of a YCSB workload, which keys are asked for more often. Default: as YCSB has it.
     #[arg(long, value_enum, value_name = "NAME")]
     pub popularity: Option<Popularity>,
+    /// How commands that only read are answered, if they are in a frame of their own: as with
+    /// --callers, or where the workload only reads. An option of a closed loop.
+    #[arg(long, value_enum, default_value_t = ReadsName::Ordered, conflicts_with = "rate", value_name = "HOW")]
+    pub reads: ReadsName,
     /// Do not write the records of a YCSB workload first: they are there.
     #[arg(long)]
     pub records_are_there: bool,
@@ -188,6 +192,10 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
     let workload = workload(arguments, frame, payload).map_err(|error| {
         failure(error.to_string(), home.root(), "ask for a smaller --frame or --payload")
     })?;
+    let workload = match reads_by_index(cluster, Some(arguments.reads))? {
+        true => workload.reading_by_index(),
+        false => workload,
+    };
     let keys = (0..clients).map(|_| fresh_key(&home)).collect::<Result<_, _>>()?;
     Ok(LoadConfig {
         protocol: cluster.protocol.name().to_owned(),

@@ -68,6 +68,9 @@ pub struct Arguments {
     /// How long the storm lasts before the network heals, in seconds of the world. Default: drawn.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub storm_seconds: Option<u64>,
+    /// A client reads besides, without ordering.
+    #[arg(long)]
+    pub reads: bool,
     /// Threads. Default: one a core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -118,6 +121,7 @@ impl Arguments {
             storm_seconds: self.storm_seconds,
             adversary: self.adversary.clone(),
             service: None,
+            reads: self.reads,
         }
     }
 
@@ -147,6 +151,9 @@ impl Arguments {
         add("trouble", self.trouble.clone());
         add("adversary", self.adversary.as_ref().map(Schedule::to_string));
         add("storm-seconds", self.storm_seconds.map(|n| n.to_string()));
+        if self.reads {
+            flags.push_str(" --reads");
+        }
         flags
     }
 }

@@ -1,5 +1,7 @@
 //! Counters that several clients raise and read while replicas are killed and stopped.
 //!
+//! Half of the questions are ordered, and half are answered by a read index.
+//!
 //! A counter is linearizable if no two increments got one value, no answer is below a value that
 //! was acknowledged before the question was asked, and in the end it stands at the number of
 //! increments. Nothing is ambiguous: a session executes each command exactly once.
@@ -35,13 +37,18 @@ impl Chance {
 struct Shared {
     stop: AtomicBool,
     operations: AtomicU64,
+    /// Questions that were answered without being ordered.
+    by_index: AtomicU64,
     /// By key: the highest value that was acknowledged.
     acknowledged: [AtomicI64; KEYS.len()],
 }
 
 async fn number(client: &Client, command: Vec<u8>) -> i64 {
-    let replies = client.submit(vec![command.into()]).await.unwrap();
-    match Reply::decode(&replies[0]).unwrap() {
+    value(&client.submit(vec![command.into()]).await.unwrap()[0])
+}
+
+fn value(reply: &[u8]) -> i64 {
+    match Reply::decode(reply).unwrap() {
         Reply::Integer(value) => value,
         Reply::Bulk(text) => std::str::from_utf8(text).unwrap().parse().unwrap(),
         Reply::Nil => 0,
@@ -64,7 +71,17 @@ async fn work(client: Client, shared: Arc<Shared>, mut chance: Chance) -> [Vec<i
             value
         } else {
             encode::get(&mut command, KEYS[key].as_bytes());
-            let value = number(&client, command).await;
+            let by_index = match chance.below(2) {
+                0 => client.read(vec![command.clone().into()]).await.ok(),
+                _ => None,
+            };
+            let value = match by_index {
+                Some(replies) => {
+                    shared.by_index.fetch_add(1, Ordering::SeqCst);
+                    value(&replies[0])
+                }
+                None => number(&client, command).await,
+            };
             assert!(value >= floor, "seed {SEED}: {} was {value} behind {floor}", KEYS[key]);
             value
         };
@@ -118,6 +135,7 @@ fn counters_are_linearizable_while_replicas_come_and_go() {
         go_on(chance.below(60));
     }
     shared.stop.store(true, Ordering::SeqCst);
+    assert!(shared.by_index.load(Ordering::SeqCst) > 0, "reads by an index are answered");
     let mut got: [Vec<i64>; KEYS.len()] = Default::default();
     for client in clients {
         let values = cluster.runtime.block_on(client).unwrap();

@@ -50,7 +50,9 @@ impl Session {
             | Response::Chunk { .. }
             | Response::Changes { .. }
             | Response::Lists { .. }
-            | Response::Program { .. } => {}
+            | Response::Program { .. }
+            | Response::ReadIndex { .. }
+            | Response::Reads { .. } => {}
         }
     }
 

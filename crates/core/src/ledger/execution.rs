@@ -66,6 +66,8 @@ pub struct Execution<S> {
     members: Members,
     height: Height,
     block_id: Digest,
+    /// The height of the last block with commands, or a later one.
+    written: Height,
     /// The roots of the states up to `height`, the latest last.
     roots: VecDeque<Digest>,
     /// The latest of them, taken apart.
@@ -143,6 +145,7 @@ impl<S: StateMachine> Execution<S> {
             members,
             height,
             block_id,
+            written: height,
             roots,
             summary,
             executed_bytes,
@@ -181,6 +184,9 @@ impl<S: StateMachine> Execution<S> {
             None => self.carry_out(height, view, block_id, frames)?,
         };
         (self.height, self.block_id) = (height, block_id);
+        if !frames.is_empty() {
+            self.written = height;
+        }
         self.executed_bytes +=
             frames.iter().map(|frame| frame.encoded_bytes().len() as u64).sum::<u64>();
         let finished = panics::guarded(|| self.check_kept().map(|()| self.keep_root()));
@@ -292,6 +298,13 @@ impl<S: StateMachine> Execution<S> {
     #[must_use]
     pub fn height(&self) -> Height {
         self.height
+    }
+
+    /// The height of the last executed block with commands. Where that is not known, since the
+    /// state was restored, the height of the restored state.
+    #[must_use]
+    pub fn written(&self) -> Height {
+        self.written
     }
 
     /// The block behind which the latest state stands.

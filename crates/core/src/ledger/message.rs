@@ -1,25 +1,41 @@
 //! What clients and replicas say to each other.
 
+mod encoding;
+
 use bytes::Bytes;
 
 use super::block::MAX_FRAMES;
-use super::frame::{self, Frame, SharedFrame};
-use super::outcome::reasons;
-pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection};
+use super::frame::{self, SharedFrame};
+pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection, Unproven};
+use super::packed::Packed;
 pub use super::program::Program;
 use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
-use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
-use crate::ledger::state_machine::MAX_CHUNK_BYTES;
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
+/// Most questions in one [`Request::ReadAt`], and most bytes of them, packed.
+pub const MAX_READS: usize = 1024;
+/// See [`MAX_READS`].
+pub const MAX_READS_BYTES: usize = 1 << 20;
 /// Most bytes of what an application proves, with its proof.
 pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
 /// Most bytes of an answer: a block of frames' names, two certificates, and the content.
 pub const MAX_ANSWER_BYTES: usize =
     MAX_CONTENT_BYTES + 32 * MAX_FRAMES + 2 * 128 * MAX_REPLICAS + 1024;
+
+/// Most handovers in one [`Response::Handovers`], and most bytes of one.
+pub const MAX_HANDOVERS: usize = 256;
+/// A committee, a summary of the state, a block of frames' names and a certificate.
+const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX_REPLICAS + 1024;
+/// Longest change of the members: a committee, and the signatures under it.
+pub const MAX_CHANGE_BYTES: usize =
+    (Member::MAX_CONTACT_BYTES + 256) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
+/// Longest reason of a replica that is not ready.
+const MAX_REASON_BYTES: usize = 16 << 10;
+/// Most blocks in one [`Response::Blocks`].
+const MAX_BLOCKS: usize = 4096;
 
 /// From a client to a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +136,26 @@ pub enum Request {
         offset: u32,
         /// Send no more than about this many bytes.
         budget_bytes: u32,
+    },
+    /// Say up to which height there may be something that a client was answered for: this replica's
+    /// part of a [read index](crate::client::read_index).
+    ReadIndex {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The epoch of the committee that the client counts by.
+        epoch: Epoch,
+    },
+    /// Ask the application, once this replica's state covers a height. All questions are answered
+    /// from one state.
+    ReadAt {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The epoch of the committee that the client counts by.
+        epoch: Epoch,
+        /// The lowest height of a state that may answer.
+        index: Height,
+        /// What the application is asked.
+        questions: Packed,
     },
 }
 
@@ -262,91 +298,21 @@ pub enum Response {
         /// Parts of lists.
         page: Bytes,
     },
-}
-
-reasons!(
-    /// Why a replica sends no proof, or no answer to a query.
-    Unproven {
-        /// As many requests wait as may, of this client or in all. Try later, or another replica.
-        Busy = 1,
-        /// The application makes no proofs.
-        NoProofs = 2,
-        /// The application does not understand the question.
-        Question = 3,
-        /// The state cannot be read.
-        Unavailable = 4,
-    }
-);
-
-impl Encode for Request {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Submit { relay, frame } => {
-                out.push(if *relay { 2 } else { 1 });
-                frame.encode(out);
-            }
-            Self::Query { id, question } => {
-                out.push(3);
-                id.encode(out);
-                put_bytes(out, question);
-            }
-            Self::Pull { from, budget_bytes } => {
-                out.push(4);
-                from.encode(out);
-                budget_bytes.encode(out);
-            }
-            Self::Prove { id, question } => {
-                out.push(5);
-                id.encode(out);
-                put_bytes(out, question);
-            }
-            Self::Newest { id } => {
-                out.push(6);
-                id.encode(out);
-            }
-            Self::Handovers { id, from } => {
-                out.push(7);
-                id.encode(out);
-                from.encode(out);
-            }
-            Self::Ready { id, change } => {
-                out.push(8);
-                id.encode(out);
-                put_bytes(out, change);
-            }
-            Self::Offer { id } => {
-                out.push(9);
-                id.encode(out);
-            }
-            Self::Chunk { id, height, chunk } => {
-                out.push(10);
-                id.encode(out);
-                height.encode(out);
-                chunk.encode(out);
-            }
-            Self::Clients { id } => {
-                out.push(11);
-                id.encode(out);
-            }
-            Self::Program { id } => {
-                out.push(12);
-                id.encode(out);
-            }
-            Self::Changes { id, from, wait } => {
-                out.push(13);
-                id.encode(out);
-                from.encode(out);
-                out.push((*wait).into());
-            }
-            Self::Lists { id, from, offset, budget_bytes } => {
-                out.push(14);
-                id.encode(out);
-                from.encode(out);
-                offset.encode(out);
-                budget_bytes.encode(out);
-            }
-        }
-    }
+    /// This replica's part of a read index.
+    ReadIndex {
+        /// The request's id.
+        id: u64,
+        /// The height.
+        index: Height,
+    },
+    /// The application's answers to [`Request::ReadAt`], from one state.
+    Reads {
+        /// The request's id.
+        id: u64,
+        /// The answers to the first questions: to as many as fit a message and the time that a
+        /// replica gives.
+        answers: Packed,
+    },
 }
 
 /// A [`Request`] before anything of it was hashed.
@@ -361,230 +327,4 @@ pub enum Decoded {
     },
     /// Any other.
     Other(Request),
-}
-
-impl Decode for Decoded {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        match reader.clone().u8()? {
-            kind @ (1 | 2) => {
-                reader.u8()?;
-                Ok(Self::Submit { relay: kind == 2, frame: frame::Unnamed::decode(reader)? })
-            }
-            _ => Ok(Self::Other(Request::decode(reader)?)),
-        }
-    }
-}
-
-impl Decode for Request {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            kind @ (1 | 2) => {
-                Ok(Self::Submit { relay: kind == 2, frame: Frame::decode(reader)?.into() })
-            }
-            3 => Ok(Self::Query {
-                id: reader.u64()?,
-                question: reader.byte_string("question", frame::MAX_BODY_BYTES)?,
-            }),
-            4 => Ok(Self::Pull { from: Height::decode(reader)?, budget_bytes: reader.u32()? }),
-            5 => Ok(Self::Prove {
-                id: reader.u64()?,
-                question: reader.byte_string("question", MAX_QUESTION_BYTES)?,
-            }),
-            6 => Ok(Self::Newest { id: reader.u64()? }),
-            7 => Ok(Self::Handovers { id: reader.u64()?, from: Epoch::decode(reader)? }),
-            8 => Ok(Self::Ready {
-                id: reader.u64()?,
-                change: reader.byte_string("change", MAX_CHANGE_BYTES)?,
-            }),
-            9 => Ok(Self::Offer { id: reader.u64()? }),
-            10 => Ok(Self::Chunk {
-                id: reader.u64()?,
-                height: Height::decode(reader)?,
-                chunk: reader.u32()?,
-            }),
-            11 => Ok(Self::Clients { id: reader.u64()? }),
-            12 => Ok(Self::Program { id: reader.u64()? }),
-            13 => {
-                let (id, from) = (reader.u64()?, Height::decode(reader)?);
-                Ok(Self::Changes { id, from, wait: flag(reader, "whether to wait")? })
-            }
-            14 => Ok(Self::Lists {
-                id: reader.u64()?,
-                from: Height::decode(reader)?,
-                offset: reader.u32()?,
-                budget_bytes: reader.u32()?,
-            }),
-            _ => Err(DecodeError::Invalid { field: "request kind" }),
-        }
-    }
-}
-
-fn flag(reader: &mut Reader, field: &'static str) -> Result<bool, DecodeError> {
-    match reader.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(DecodeError::Invalid { field }),
-    }
-}
-
-/// Most handovers in one [`Response::Handovers`], and most bytes of one.
-pub const MAX_HANDOVERS: usize = 256;
-/// A committee, a summary of the state, a block of frames' names and a certificate.
-const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX_REPLICAS + 1024;
-/// Longest change of the members: a committee, and the signatures under it.
-pub const MAX_CHANGE_BYTES: usize =
-    (Member::MAX_CONTACT_BYTES + 256) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
-/// Longest reason of a replica that is not ready.
-const MAX_REASON_BYTES: usize = 16 << 10;
-/// Most blocks in one [`Response::Blocks`].
-const MAX_BLOCKS: usize = 4096;
-
-impl Encode for Response {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Outcome(outcome) => {
-                out.push(1);
-                outcome.encode(out);
-            }
-            Self::Signed { outcome, signature } => {
-                out.push(8);
-                outcome.encode(out);
-                signature.encode(out);
-            }
-            Self::Tentative { view, outcome, signature } => {
-                out.push(9);
-                view.encode(out);
-                outcome.encode(out);
-                signature.encode(out);
-            }
-            Self::Refused { session, first, reason } => {
-                out.push(2);
-                session.encode(out);
-                first.encode(out);
-                reason.encode(out);
-            }
-            Self::Answer { id, answer } => put_answer(out, 3, *id, answer),
-            Self::Blocks { from, blocks } => {
-                out.push(4);
-                from.encode(out);
-                (blocks.len() as u32).encode(out);
-                for block in blocks {
-                    put_bytes(out, block);
-                }
-            }
-            Self::Proven { id, answer } => put_answer(out, 5, *id, answer),
-            Self::Newest { id, newest } => put_answer(out, 6, *id, newest),
-            Self::Unproven { id, reason } => {
-                out.push(7);
-                id.encode(out);
-                reason.encode(out);
-            }
-            Self::Handovers { id, handovers } => {
-                out.push(10);
-                id.encode(out);
-                (handovers.len() as u32).encode(out);
-                handovers.iter().for_each(|handover| put_bytes(out, handover));
-            }
-            Self::Ready { id, signature } => {
-                out.push(11);
-                id.encode(out);
-                signature.encode(out);
-            }
-            Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
-            Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
-            Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
-            Self::Changes { id, links } => put_answer(out, 17, *id, links),
-            Self::Lists { id, page } => put_answer(out, 18, *id, page),
-            Self::Program { id, program } => {
-                out.push(16);
-                id.encode(out);
-                program.encode(out);
-            }
-            Self::Chunk { id, last, bytes } => {
-                out.push(14);
-                id.encode(out);
-                out.push((*last).into());
-                put_bytes(out, bytes);
-            }
-        }
-    }
-}
-
-/// Writes an answer that is bytes.
-fn put_answer(out: &mut Vec<u8>, kind: u8, id: u64, bytes: &[u8]) {
-    out.push(kind);
-    id.encode(out);
-    put_bytes(out, bytes);
-}
-
-impl Decode for Response {
-    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            1 => Ok(Self::Outcome(Outcome::decode(reader)?)),
-            2 => Ok(Self::Refused {
-                session: SessionId::decode(reader)?,
-                first: Sequence::decode(reader)?,
-                reason: Refusal::decode(reader)?,
-            }),
-            3 => numbered(reader, "answer", MAX_REPLY_BYTES)
-                .map(|(id, answer)| Self::Answer { id, answer }),
-            4 => {
-                let from = Height::decode(reader)?;
-                let count = reader.length("blocks", MAX_BLOCKS)?;
-                let mut blocks = Vec::with_capacity(count.min(reader.remaining() / 4));
-                for _ in 0..count {
-                    blocks.push(reader.byte_string("block", MAX_REPLY_BYTES)?);
-                }
-                Ok(Self::Blocks { from, blocks })
-            }
-            5 => numbered(reader, "proven answer", MAX_ANSWER_BYTES)
-                .map(|(id, answer)| Self::Proven { id, answer }),
-            6 => numbered(reader, "newest block", MAX_ANSWER_BYTES)
-                .map(|(id, newest)| Self::Newest { id, newest }),
-            7 => Ok(Self::Unproven { id: reader.u64()?, reason: Unproven::decode(reader)? }),
-            8 => Ok(Self::Signed {
-                outcome: Outcome::decode(reader)?,
-                signature: Signature::decode(reader)?,
-            }),
-            9 => Ok(Self::Tentative {
-                view: View::decode(reader)?,
-                outcome: Outcome::decode(reader)?,
-                signature: Signature::decode(reader)?,
-            }),
-            10 => {
-                let id = reader.u64()?;
-                let count = reader.length("handovers", MAX_HANDOVERS)?;
-                let each = |_| reader.byte_string("handover", MAX_HANDOVER_BYTES);
-                let handovers = (0..count).map(each).collect::<Result<_, _>>()?;
-                Ok(Self::Handovers { id, handovers })
-            }
-            11 => Ok(Self::Ready { id: reader.u64()?, signature: Signature::decode(reader)? }),
-            12 => numbered(reader, "reason", MAX_REASON_BYTES)
-                .map(|(id, reason)| Self::NotReady { id, reason }),
-            13 => numbered(reader, "offer", MAX_REPLY_BYTES)
-                .map(|(id, offer)| Self::Offer { id, offer }),
-            14 => {
-                let (id, last) = (reader.u64()?, flag(reader, "whether a chunk is the last")?);
-                let bytes = reader.byte_string("chunk", MAX_CHUNK_BYTES)?;
-                Ok(Self::Chunk { id, last, bytes })
-            }
-            15 => numbered(reader, "clients", super::clients::MAX_BYTES)
-                .map(|(id, clients)| Self::Clients { id, clients }),
-            16 => Ok(Self::Program { id: reader.u64()?, program: Program::decode(reader)? }),
-            17 => numbered(reader, "names of changes", MAX_CONTENT_BYTES)
-                .map(|(id, links)| Self::Changes { id, links }),
-            18 => numbered(reader, "page of changes", MAX_CONTENT_BYTES)
-                .map(|(id, page)| Self::Lists { id, page }),
-            _ => Err(DecodeError::Invalid { field: "response kind" }),
-        }
-    }
-}
-
-/// Bytes behind the number of the request that they answer.
-fn numbered(
-    reader: &mut Reader,
-    field: &'static str,
-    most: usize,
-) -> Result<(u64, Bytes), DecodeError> {
-    Ok((reader.u64()?, reader.byte_string(field, most)?))
 }

@@ -69,8 +69,6 @@ macro_rules! reasons {
     };
 }
 
-pub(super) use reasons;
-
 reasons!(
     /// Why the replicated state turned a frame down. Final, but for
     /// [`BeyondWindow`](Self::BeyondWindow): the frame will never execute.
@@ -95,6 +93,27 @@ reasons!(
         NotListed = 7,
         /// The key is listed, and may not have commands ordered.
         ReadOnly = 8,
+    }
+);
+
+reasons!(
+    /// Why a replica sends no proof, or no answer to a query.
+    Unproven {
+        /// As many requests wait as may, of this client or in all. Try later, or another replica.
+        Busy = 1,
+        /// The application makes no proofs.
+        NoProofs = 2,
+        /// The application does not understand the question.
+        Question = 3,
+        /// The state cannot be read.
+        Unavailable = 4,
+        /// Its epoch is another one than the client's, or ends: the members may be others by now.
+        Epoch = 5,
+        /// It cannot say what it helped to commit. It lost its data, or lacks blocks, or its
+        /// protocol has no read index.
+        Forgotten = 6,
+        /// Its state has not come to the height asked for in time.
+        Late = 7,
     }
 );
 

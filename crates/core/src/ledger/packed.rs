@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use crate::base::wire::put_bytes;
+use crate::base::wire::{DecodeError, Encode, Reader, put_bytes};
 
 /// Most commands in one frame.
 pub const MAX_COMMANDS: usize = 4096;
@@ -58,6 +58,23 @@ impl Packed {
         rest.is_empty().then_some(Self { body, count })
     }
 
+    /// Reads what [`encode`](Encode::encode) wrote: at least one byte string, at most `most`, and at most
+    /// `most_bytes` of them.
+    ///
+    /// # Errors
+    /// [`DecodeError`] naming the field.
+    pub(super) fn decode(
+        reader: &mut Reader,
+        field: &'static str,
+        most: usize,
+        most_bytes: usize,
+    ) -> Result<Self, DecodeError> {
+        let count = reader.u32()? as usize;
+        let body = reader.byte_string(field, most_bytes)?;
+        let fits = (1..=most).contains(&count);
+        fits.then(|| Self::parse(body, count)).flatten().ok_or(DecodeError::Invalid { field })
+    }
+
     /// How many byte strings there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -103,6 +120,14 @@ impl Packed {
         let body = self.body.split_to(self.body.len() - rest.len());
         self.count -= count;
         Self { body, count }
+    }
+}
+
+/// The number of byte strings, and they.
+impl Encode for Packed {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.count as u32).encode(out);
+        put_bytes(out, &self.body);
     }
 }
 

@@ -16,7 +16,7 @@ pub const ALL: [Mutant; OTHERS.len() + TWO_DELAY.len()] = {
 
 /// By theme: rules, durability, voting, certificates, pacemaker, rejoining, bounds, catch-up,
 /// commands, PBFT, epochs.
-const OTHERS: [Mutant; 101] = [
+const OTHERS: [Mutant; 103] = [
     of(
         "hotstuff-fast",
         "fast-commit-any-views",
@@ -512,6 +512,16 @@ const OTHERS: [Mutant; 101] = [
         "pbft-checkpoint-said-once",
         "a signed checkpoint is not said again",
         "found in this code by its storms",
+    ),
+    mutant(
+        "read-index-of-a-witness",
+        "a read goes by the index that f + 1 replicas say",
+        "class of bug: writes are acknowledged by f + 1, and any q must know of them",
+    ),
+    mutant(
+        "reads-do-not-wait",
+        "a replica answers a read at an index from whatever state it has",
+        "Raft (Ongaro 2014), section 6.4, step 3 left out",
     ),
     of(
         EPOCHS,

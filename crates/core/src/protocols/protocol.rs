@@ -190,6 +190,17 @@ pub trait Protocol {
         None
     }
 
+    /// This replica's part of a [read index](crate::client::read_index): the height of the highest
+    /// block with commands, of those above the committed one, that it knows may be committed, or 0.
+    /// Whatever is committed by the protocol's rule, f + 1 correct replicas say its height or more
+    /// from then on, in this and in later runs, or say `None`.
+    ///
+    /// `None` if it cannot say: it lost its memory and abstains, or blocks are missing here; and for
+    /// ever in a protocol without [read indices](Capability::ReadIndex).
+    fn read_index(&self) -> Option<Height> {
+        None
+    }
+
     /// A message that says no more than this evidence: how a replica that lacks the end of an epoch
     /// learns of it. `None` in a protocol whose members are fixed.
     fn showing(evidence: EvidenceOf<Self>) -> Option<MessageOf<Self>> {
@@ -237,6 +248,8 @@ pub enum Capability {
     Pull,
     /// Starting again after the data was lost.
     Rejoin,
+    /// Linearizable reads that are not ordered.
+    ReadIndex,
 }
 
 impl fmt::Display for Capability {
@@ -245,6 +258,7 @@ impl fmt::Display for Capability {
             Self::VerifiedReads => "verified reads",
             Self::Pull => "blocks that prove that they are decided",
             Self::Rejoin => "way back for a replica that lost its data",
+            Self::ReadIndex => "read index",
         })
     }
 }

@@ -5,6 +5,7 @@ mod decided;
 mod lying;
 mod packed;
 mod proven;
+mod reads;
 mod script;
 mod transcripts;
 

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use quorate_core::planted;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{
+    OwnedRwLockReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, Semaphore, mpsc,
+    watch,
+};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -49,9 +53,41 @@ struct Owed {
     commands: usize,
     /// Whether the replies are one: an error takes the place of all.
     together: bool,
+    /// Given back once the replies are there.
+    turn: Turn,
     /// Given back once the replies are sent.
     _permit: OwnedSemaphorePermit,
     _held: [OwnedSemaphorePermit; 2],
+}
+
+/// A connection's commands take effect in the order in which they come, as in Redis. What is ordered
+/// keeps that order by itself. A [read](Cluster::read) has no place in it: so it begins when nothing
+/// else of the connection is under way, and nothing else begins before it is over.
+enum Turn {
+    /// Nothing is submitted, or the cluster orders all.
+    Free,
+    /// Something that is ordered: others may be beside it.
+    Ordered { _turn: OwnedRwLockReadGuard<()> },
+    /// A read that is not ordered.
+    Read { _turn: OwnedRwLockWriteGuard<()> },
+}
+
+impl Turn {
+    /// Waits until a submission may begin. Reads do not wait for what is ordered, but are ordered
+    /// behind it.
+    async fn begin(order: &Arc<RwLock<()>>, is_read: bool) -> Self {
+        let order = || Arc::clone(order);
+        if !is_read {
+            return Self::Ordered { _turn: order().read_owned().await };
+        }
+        if let Ok(turn) = order().try_write_owned() {
+            return Self::Read { _turn: turn };
+        }
+        match order().try_read_owned() {
+            Ok(turn) => Self::Ordered { _turn: turn },
+            Err(_) => Self::Read { _turn: order().write_owned().await },
+        }
+    }
 }
 
 /// A connection that was let in, and what it may take up.
@@ -93,6 +129,7 @@ async fn run<I: Input, O: Output>(input: I, output: O, served: Served) {
         frame: cluster.frame_limits(),
         cluster,
         owing,
+        order: Arc::default(),
         room: Arc::new(Semaphore::new(bytes_cap)),
         bytes_cap,
         limits,
@@ -138,6 +175,8 @@ struct Reader<I> {
     cluster: Arc<dyn Cluster>,
     frame: FrameLimits,
     owing: mpsc::Sender<Owed>,
+    /// See [`Turn`].
+    order: Arc<RwLock<()>>,
     /// Bytes that may yet be owed an answer.
     room: Arc<Semaphore>,
     bytes_cap: usize,
@@ -282,7 +321,7 @@ impl<I: Input> Reader<I> {
 
     /// Submits a batch; says whether someone is there to send the replies.
     async fn submit(&mut self, batch: Batch) -> bool {
-        let Batch { answers, local, encoded, ends, together, behind: _ } = batch;
+        let Batch { answers, local, encoded, ends, writes, together, behind: _ } = batch;
         // The place among the replies is taken first: while there is none, nothing is submitted.
         let Ok(place) = self.owing.reserve().await else { return false };
         // The request has arrived, and must not wait for room that it takes up itself.
@@ -295,13 +334,25 @@ impl<I: Input> Reader<I> {
         let Some(held) = self.budget.take(encoded.len()).await else { return false };
         let Some(held_local) = self.budget.take_local(local.len()).await else { return false };
         let commands = ends.len();
-        let submission = (commands > 0).then(|| self.cluster.submit(cut(encoded, &ends)));
+        let turn = match commands > 0 && self.cluster.reads_by_index() {
+            true => {
+                let order = planted!("reads-overtake", &Arc::default(), &self.order);
+                Turn::begin(order, !writes && !together).await
+            }
+            false => Turn::Free,
+        };
+        let cluster = &self.cluster;
+        let submission = (commands > 0).then(|| match (cut(encoded, &ends), &turn) {
+            (commands, Turn::Read { .. }) => cluster.read(commands),
+            (commands, _) => cluster.submit(commands),
+        });
         place.send(Owed {
             answers,
             local,
             submission,
             commands,
             together,
+            turn,
             _permit: permit,
             _held: [held, held_local],
         });
@@ -330,11 +381,13 @@ async fn write_all_owed(
 ) -> io::Result<()> {
     let mut out = Vec::with_capacity(4096);
     while let Some(owed) = owed.recv().await {
-        let Owed { mut answers, local, submission, commands, together, _permit, _held } = owed;
+        let Owed { mut answers, local, submission, commands, together, turn, _permit, _held } =
+            owed;
         let replies = match submission {
             Some(submission) => submission.await,
             None => Ok(Vec::new()),
         };
+        drop(turn);
         let replies = replies.and_then(|replies| match replies.len() == commands {
             true => Ok(replies),
             // Which reply belongs to which command cannot be known.

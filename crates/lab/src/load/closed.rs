@@ -27,12 +27,22 @@ fn submit(bench: Arc<Bench>, client: Client) {
     bench.under_way.fetch_add(1, Ordering::Relaxed);
     let submitted = Instant::now();
     let next = client.clone();
-    client.submit_then(batch, None, move |result| {
+    let by_index = bench.workload.is_read_by_index(&batch);
+    let done = move |result: Result<Packed, ClientError>| {
         let goes_on = finish(&bench, turn, submitted, &result);
         bench.under_way.fetch_sub(1, Ordering::Relaxed);
         if goes_on {
             submit(bench, next);
         }
+    };
+    if !by_index {
+        return client.submit_then(batch, None, done);
+    }
+    let orders = client.clone();
+    client.read_then(batch.clone(), move |result| match result {
+        Ok(answers) => done(Ok(answers)),
+        // As the gateway does.
+        Err(_) => orders.submit_then(batch, None, done),
     });
 }
 

@@ -1,6 +1,6 @@
 //! What is submitted: batches of commands, made before the clock runs.
 
-use quorate_app::kv::{Reply, reply};
+use quorate_app::kv::{self, Reply, reply};
 use quorate_core::client::Packed;
 
 use super::popularity::{Keys, Popularity};
@@ -25,6 +25,8 @@ pub struct Workload {
     /// Records that must be there before, and what they are drawn from.
     records: u64,
     seed: u64,
+    /// Batches of the key-value store's reads are not ordered.
+    reads_by_index: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -126,7 +128,21 @@ impl Workload {
             bytes += prepared.commands.body().len();
             batches.push(prepared);
         }
-        Ok(Self { batches, batch_commands, payload_bytes, records: 0, seed: 0 })
+        let (records, seed, reads_by_index) = (0, 0, false);
+        Ok(Self { batches, batch_commands, payload_bytes, records, seed, reads_by_index })
+    }
+
+    /// The same with batches that only read answered by a [read index](quorate_node::client::Client::read).
+    #[must_use]
+    pub fn reading_by_index(self) -> Self {
+        Self { reads_by_index: true, ..self }
+    }
+
+    /// Whether a batch is to be answered by a read index.
+    #[must_use]
+    pub fn is_read_by_index(&self, batch: &Packed) -> bool {
+        let reads = |command: &[u8]| kv::Command::decode(command).is_ok_and(|it| it.is_read_only());
+        self.reads_by_index && batch.iter().all(|command| reads(&command))
     }
 
     /// Commands without a byte, each answered by `reply`.

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode;
 use quorate_core::client::message::{Request, Response};
+use quorate_core::client::read_index::Voters;
+use quorate_core::client::reads::{self, ReadError, ReadId, Reads};
 use quorate_core::client::{
     BatchId, ClientError, Input, NotExecuted, Output, Packed, Session, Unknown,
 };
@@ -26,11 +28,34 @@ use super::{Authenticity, State};
 /// Who is to be told of a batch's result.
 pub(super) type Done = Box<dyn FnOnce(Result<Packed, ClientError>) + Send>;
 
-/// Commands on their way to the session.
-pub(super) struct Submission {
-    pub(super) batch: Packed,
-    pub(super) give_up_after: Option<Duration>,
-    pub(super) done: Done,
+/// Who is to be told of a read's result.
+pub(super) type Answered = Box<dyn FnOnce(Result<Packed, ReadError>) + Send>;
+
+/// What a handle wants done.
+pub(super) enum Submission {
+    /// Commands on their way to the session.
+    Commands { batch: Packed, give_up_after: Option<Duration>, done: Done },
+    /// Questions that are not to be ordered.
+    Questions { questions: Packed, done: Answered },
+}
+
+impl Submission {
+    /// The client is closed.
+    pub(super) fn refuse(self) {
+        match self {
+            Self::Commands { done, .. } => done(Err(NotExecuted::Closed.into())),
+            Self::Questions { done, .. } => done(Err(ReadError::Closed)),
+        }
+    }
+}
+
+/// Reads that are under way.
+struct Reading {
+    reads: Reads,
+    under_way: HashMap<ReadId, Answered>,
+    next: ReadId,
+    inputs: Vec<reads::Input>,
+    outputs: Vec<reads::Output>,
 }
 
 /// While something waits, members are asked this often whether there are others.
@@ -54,6 +79,7 @@ pub(super) struct Driver {
     timer: Pin<Box<Sleep>>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    reading: Reading,
     /// What has come in and is not verified yet.
     heard: Vec<(ReplicaId, Response)>,
 }
@@ -68,6 +94,15 @@ impl Driver {
         state: watch::Sender<State>,
     ) -> Self {
         let start = Instant::now();
+        let replicas = members.size();
+        let voters = members.committee().map_or_else(|| Voters::equal(replicas), Voters::of);
+        let reading = Reading {
+            reads: Reads::new(voters),
+            under_way: HashMap::new(),
+            next: 0,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        };
         Self {
             session,
             authenticity,
@@ -81,6 +116,7 @@ impl Driver {
             timer: Box::pin(tokio::time::sleep_until(start)),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            reading,
             heard: Vec::new(),
         }
     }
@@ -92,12 +128,22 @@ impl Driver {
     /// Takes in what was submitted. `false` if there are no handles any more.
     fn take_submissions(&mut self, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(submission) = self.submissions.poll_recv(cx) {
-            let Some(Submission { batch, give_up_after, done }) = submission else { return false };
-            let id = self.next_batch;
-            self.next_batch += 1;
-            let give_up = give_up_after.map(|span| self.now().after(span));
-            self.under_way.insert(id, done);
-            self.inputs.push(Input::Submit { id, batch, give_up });
+            match submission {
+                None => return false,
+                Some(Submission::Commands { batch, give_up_after, done }) => {
+                    let id = self.next_batch;
+                    self.next_batch += 1;
+                    let give_up = give_up_after.map(|span| self.now().after(span));
+                    self.under_way.insert(id, done);
+                    self.inputs.push(Input::Submit { id, batch, give_up });
+                }
+                Some(Submission::Questions { questions, done }) => {
+                    let id = self.reading.next;
+                    self.reading.next += 1;
+                    self.reading.under_way.insert(id, done);
+                    self.reading.inputs.push(reads::Input::Read { id, questions });
+                }
+            }
         }
         true
     }
@@ -116,6 +162,11 @@ impl Driver {
                     News::Response(Response::Handovers { handovers: ends, .. }) => {
                         handovers.push(ends);
                     }
+                    News::Response(
+                        response @ (Response::ReadIndex { .. }
+                        | Response::Reads { .. }
+                        | Response::Unproven { .. }),
+                    ) => self.reading.inputs.push(reads::Input::Response { from, response }),
                     News::Response(response) => self.heard.push((from, response)),
                 }
             }
@@ -127,6 +178,7 @@ impl Driver {
         for ends in handovers {
             self.members.follow(now, ends, &mut self.session);
         }
+        self.reading.follow(now, &self.members);
         if has_news {
             self.members.write(cx);
             // Links that are new are to be polled as well.
@@ -178,6 +230,32 @@ impl Driver {
         }
     }
 
+    /// Takes what reads wait for, and does what they want.
+    fn read(&mut self, now: Time, cx: &mut Context<'_>) {
+        let Reading { reads, inputs, outputs, under_way, .. } = &mut self.reading;
+        inputs.drain(..).for_each(|input| reads.step(now, input, outputs));
+        if outputs.is_empty() {
+            return;
+        }
+        for output in outputs.drain(..) {
+            match output {
+                reads::Output::Send { to, request } => {
+                    let message = Bytes::from(request.to_bytes());
+                    let is_meant = |id: ReplicaId| to.is_none_or(|to| to == id);
+                    let links = self.members.links().filter(|(id, _)| is_meant(*id));
+                    links.for_each(|(_, link)| link.send(&message));
+                }
+                reads::Output::Done { id, result } => {
+                    if let Some(done) = under_way.remove(&id) {
+                        done(result);
+                    }
+                }
+                reads::Output::Look => self.members.ask(None),
+            }
+        }
+        self.members.write(cx);
+    }
+
     /// Encodes a `Request::Submit` once, for all that it goes to.
     fn send(&mut self, to: Option<ReplicaId>, relay: bool, frame: SharedFrame) {
         let mut message = Vec::with_capacity(1 + frame.encoded_bytes().len());
@@ -198,17 +276,21 @@ impl Driver {
     fn poll_look(&mut self, cx: &mut Context<'_>) {
         while self.members.may_change() && self.look.as_mut().poll(cx).is_ready() {
             self.look.as_mut().reset(Instant::now() + LOOK_EVERY);
-            if self.session.deadline().is_some() {
+            if self.deadline().is_some() {
                 self.members.ask(None);
                 self.members.write(cx);
             }
         }
     }
 
+    fn deadline(&self) -> Option<Time> {
+        self.session.deadline().into_iter().chain(self.reading.reads.deadline()).min()
+    }
+
     /// Sets the timer. Returns whether the deadline has passed already. The timer may be early,
     /// so that it is not set anew whenever a deadline moves away.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = self.session.deadline() else { return false };
+        let Some(deadline) = self.deadline() else { return false };
         let deadline = self.start + Duration::from_nanos(deadline.0);
         loop {
             if deadline <= Instant::now() {
@@ -224,6 +306,17 @@ impl Driver {
     }
 }
 
+impl Reading {
+    /// Counts by the newest committee that is known.
+    fn follow(&mut self, now: Time, members: &Members) {
+        if let Some(committee) = members.committee()
+            && committee.epoch() != self.reads.epoch()
+        {
+            self.reads.change_members(now, Voters::of(committee), &mut self.outputs);
+        }
+    }
+}
+
 impl Future for Driver {
     type Output = ();
 
@@ -233,16 +326,18 @@ impl Future for Driver {
         loop {
             let wanted = this.take_submissions(cx);
             // What an answer led to goes out before others are looked for.
-            listens = this.inputs.is_empty() || !listens;
+            listens = this.inputs.is_empty() && this.reading.inputs.is_empty() || !listens;
             if listens {
                 this.take_news(cx);
             }
             this.poll_look(cx);
             if this.poll_timer(cx) {
                 this.inputs.push(Input::Timeout);
+                this.reading.inputs.push(reads::Input::Timeout);
             }
             let now = this.now();
-            let idle = this.inputs.is_empty();
+            let idle = this.inputs.is_empty() && this.reading.inputs.is_empty();
+            this.read(now, cx);
             this.session.step(now, this.inputs.drain(..), &mut this.outputs);
             this.act(cx);
             if !wanted {
@@ -269,9 +364,12 @@ impl Drop for Driver {
         for (_, done) in self.under_way.drain() {
             done(Err(Unknown::Closed.into()));
         }
+        for (_, done) in self.reading.under_way.drain() {
+            done(Err(ReadError::Closed));
+        }
         self.submissions.close();
         while let Ok(submission) = self.submissions.try_recv() {
-            (submission.done)(Err(NotExecuted::Closed.into()));
+            submission.refuse();
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum News {
 /// What a link shares with the client's handles.
 #[derive(Debug, Default)]
 pub(super) struct Contact {
-    /// Outcomes received.
+    /// Outcomes and parts of read indices received.
     pub(super) heard: AtomicU64,
     /// Messages dropped because they were not authentic.
     pub(super) refused: AtomicU64,
@@ -112,8 +112,10 @@ impl Link {
 
     fn heard(&mut self, response: Response) -> News {
         self.redial_after = REDIAL_LEAST;
-        if let Response::Outcome(_) | Response::Signed { .. } | Response::Tentative { .. } =
-            response
+        if let Response::Outcome(_)
+        | Response::Signed { .. }
+        | Response::Tentative { .. }
+        | Response::ReadIndex { .. } = response
         {
             self.contact.heard.fetch_add(1, Ordering::Relaxed);
         }

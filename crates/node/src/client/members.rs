@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::Session;
 use quorate_core::client::message::Request;
-use quorate_core::{Digest, ReplicaId, Time};
+use quorate_core::{Committee, Digest, ReplicaId, Time};
 
 use super::link::{Contact, Link};
 use super::query::Questions;
@@ -98,6 +98,16 @@ impl Members {
     /// Writes what was sent.
     pub(super) fn write(&mut self, cx: &mut Context<'_>) {
         self.links().for_each(|(_, link)| link.write(cx));
+    }
+
+    /// How many places of members there are.
+    pub(super) fn size(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The newest committee that is known, where members may change.
+    pub(super) fn committee(&self) -> Option<&Committee> {
+        self.following.as_ref().map(Chain::committee)
     }
 
     /// Whether the members may change.

@@ -83,6 +83,9 @@ fn why(reason: Unproven) -> &'static str {
         Unproven::NoProofs => "its application makes no proofs",
         Unproven::Question => "its application does not understand the question",
         Unproven::Unavailable => "its state cannot be read",
+        Unproven::Epoch => "it is in another epoch",
+        Unproven::Forgotten => "it lost its data",
+        Unproven::Late => "its state is behind",
     }
 }
 

@@ -204,7 +204,7 @@ where
         if let Some(end) = stop {
             return Err(end);
         }
-        self.queries.go_on(self.replica.execution());
+        self.queries.go_on(&self.replica, time);
         let commands = self.reach.metrics.committed_commands_total.get();
         if self.proofs.go_on(&self.replica, commands) {
             self.turns.inputs.push(Input::Show);
@@ -234,7 +234,8 @@ where
 
     fn deadline(&self) -> Option<Instant> {
         let publish = self.turns.unpublished.then_some(self.turns.publish_at);
-        let Time(nanos) = self.replica.deadline().into_iter().chain(publish).min()?;
+        let timers = [self.replica.deadline(), self.queries.deadline(), publish];
+        let Time(nanos) = timers.into_iter().flatten().min()?;
         self.turns.begin.checked_add(Duration::from_nanos(nanos))
     }
 }
@@ -343,7 +344,7 @@ where
                     let relay = planted!("relayed-by-nobody", false, alone);
                     frames.push(Submitted { frame, relay });
                 }
-                FromClient::Query(question) => self.queries.ask(question),
+                FromClient::Query(asked) => self.queries.ask(asked, self.turns.now()),
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
                 FromClient::Ready(question) => self.give_word(&question),

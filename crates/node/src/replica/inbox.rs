@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Verified;
+use quorate_core::base::types::Epoch;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::limits::MAX_PEER_MESSAGE_BYTES;
+use quorate_core::replica::reads::Read;
 use quorate_core::{Height, ReplicaId};
 use quorate_transport::{Arrivals, ConnectionId, Inbound, Room, inbound};
 
@@ -65,6 +67,26 @@ pub struct Question {
     pub id: u64,
     /// What the application is asked.
     pub bytes: Bytes,
+    /// How many questions that is, packed, where they are to be answered from one state.
+    pub packed: Option<usize>,
+}
+
+/// What a client asks [`Queries`](super::queries::Queries).
+#[derive(Debug)]
+pub enum Asked {
+    /// The application, about its state as it is.
+    Now(Question),
+    /// The application, about a state that an index covers.
+    At(Read<ConnectionId>),
+    /// This replica, for its part of a read index.
+    Index {
+        /// Where the question came from.
+        connection: ConnectionId,
+        /// The client's number for it.
+        id: u64,
+        /// The epoch that it is asked for.
+        epoch: Epoch,
+    },
 }
 
 /// A client's doing, looked over.
@@ -81,8 +103,8 @@ pub enum FromClient {
         /// When it was read.
         arrived: Instant,
     },
-    /// A question to the application.
-    Query(Question),
+    /// A question to the application, or for a read index.
+    Query(Asked),
     /// A question whose answer is to be proven.
     Prove(Question),
     /// A question for the newest certified block.

@@ -5,6 +5,9 @@
 //! deciding thread freezes one when a question waits and the state has changed since the last; the
 //! thread lets it go when no question waits, since it holds on to what later blocks replace.
 //!
+//! Questions at a [read index](quorate_core::client::read_index) wait until the state has come to it
+//! ([`Reads`]). Then they go the same way, all of one message to one state.
+//!
 //! Who is served next say the [lines](super::lines). An application without readers is asked by the
 //! deciding thread; it has to bound its work itself.
 
@@ -12,26 +15,39 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::Height;
-use quorate_core::base::wire::Encode as _;
+use quorate_core::base::types::Epoch;
+use quorate_core::base::wire::{Encode as _, put_bytes};
+use quorate_core::client::Packed;
 use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::execution::{Execution, panic_message};
-use quorate_core::ledger::state_machine::{MAX_COMMAND_REPLY_BYTES, Reader, StateMachine};
-use quorate_core::planted;
+use quorate_core::ledger::state_machine::{
+    KeepError, MAX_COMMAND_REPLY_BYTES, Reader, StateMachine,
+};
+use quorate_core::protocols::protocol::Protocol;
+use quorate_core::replica::Replica;
+use quorate_core::replica::reads::{Read, Reads};
+use quorate_core::{Height, Time, planted};
 use quorate_transport::{ClientListener, ConnectionId};
 
-use super::inbox::{Outside, Question};
+use super::inbox::{Asked, Outside, Question};
 use super::lines::Lines;
 use super::metrics::{Metrics, nanoseconds};
+
+/// How long packed questions may take: those that are left are not answered.
+const PACKED_WITHIN: Duration = Duration::from_millis(20);
 
 /// The questions that wait, and the thread that answers them.
 pub struct Queries {
     shared: Arc<Shared>,
     /// Asked since the last turn: they are for a state that is frozen after that.
     asked: Vec<Question>,
+    /// Who asked since the last turn for this replica's part of a read index.
+    indices: Vec<(ConnectionId, u64, Epoch)>,
+    /// Questions at an index that wait for the state.
+    reads: Reads<ConnectionId>,
     thread: Option<JoinHandle<()>>,
     voice: Voice,
 }
@@ -75,8 +91,41 @@ impl Voice {
     }
 
     fn refuse(&self, question: &Question, reason: Unproven) {
+        self.refuse_id(question.connection, question.id, reason);
+    }
+
+    fn refuse_id(&self, connection: ConnectionId, id: u64, reason: Unproven) {
         self.metrics.refuse("query");
-        self.say(question.connection, &Response::Unproven { id: question.id, reason });
+        self.say(connection, &Response::Unproven { id, reason });
+    }
+
+    /// Answers a question, or the packed ones.
+    fn serve(&self, question: &Question, ask: impl Fn(&[u8]) -> Result<Bytes, KeepError>) {
+        let answered = catch_unwind(AssertUnwindSafe(|| match question.packed {
+            None => ask(&question.bytes).map(|answer| self.answer(question, answer)),
+            Some(count) => {
+                answers(question, count, ask).map(|answers| self.answer_packed(question, answers))
+            }
+        }));
+        match answered {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(
+                    %error,
+                    "a client's question could not be answered from the state: see to the disk"
+                );
+                self.refuse(question, Unproven::Unavailable);
+            }
+            Err(said) => self.panicked(question, &*said),
+        }
+    }
+
+    fn answer_packed(&self, question: &Question, answers: Packed) {
+        if answers.is_empty() {
+            return self.refuse(question, Unproven::Unavailable);
+        }
+        self.metrics.queries_total.add(answers.len() as u64);
+        self.say(question.connection, &Response::Reads { id: question.id, answers });
     }
 
     fn too_long(&self, question: &Question, bytes: usize) {
@@ -131,22 +180,66 @@ impl Queries {
         let (desk, speaks) = (Arc::clone(&shared), voice.clone());
         let run = outside.guard("queries", move || answer_all(&desk, &speaks));
         let thread = Some(super::giving_way::spawn_low("queries", run)?);
-        Ok(Self { shared, asked: Vec::new(), thread, voice })
+        let (asked, indices, reads) = (Vec::new(), Vec::new(), Reads::default());
+        Ok(Self { shared, asked, indices, reads, thread, voice })
     }
 
-    /// Takes a question in.
-    pub fn ask(&mut self, question: Question) {
-        self.asked.push(question);
+    /// When a question is to be refused that waits for the state.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.reads.deadline()
+    }
+
+    /// Takes a question in, unless too many wait.
+    pub fn ask(&mut self, asked: Asked, now: Time) {
+        match asked {
+            Asked::Now(question) => self.asked.push(question),
+            Asked::At(read) => {
+                if let Some(left_out) = self.reads.push(now, read) {
+                    self.voice.refuse_id(left_out.client, left_out.id, Unproven::Busy);
+                }
+            }
+            Asked::Index { connection, id, epoch } => self.indices.push((connection, id, epoch)),
+        }
     }
 
     /// The connection is gone.
     pub fn forget(&mut self, connection: ConnectionId) {
         self.asked.retain(|question| question.connection != connection);
+        self.indices.retain(|(of, ..)| *of != connection);
+        self.reads.forget(connection);
         self.shared.desk().lines.forget(connection);
     }
 
+    /// Says what is asked of the read index, and gives the thread the other questions and the state
+    /// to answer them from.
+    pub fn go_on<P: Protocol, S: StateMachine>(&mut self, replica: &Replica<P, S>, now: Time) {
+        // Nothing changes meanwhile: it is looked up once.
+        let mut known = None;
+        for (connection, id, epoch) in std::mem::take(&mut self.indices) {
+            if known.is_none_or(|(of, _)| of != epoch) {
+                known = Some((epoch, replica.read_index(epoch)));
+            }
+            match known.map_or(Err(Unproven::Epoch), |(_, index)| index) {
+                Ok(index) => self.voice.say(connection, &Response::ReadIndex { id, index }),
+                Err(reason) => self.voice.refuse_id(connection, id, reason),
+            }
+        }
+        if !self.reads.is_empty() {
+            let due = self.reads.take_due(now, |epoch, index| replica.covers(epoch, index));
+            for (Read { client: connection, id, questions, .. }, due) in due {
+                let (bytes, packed) = (questions.body().clone(), Some(questions.len()));
+                match due {
+                    Ok(()) => self.asked.push(Question { connection, id, bytes, packed }),
+                    Err(reason) => self.voice.refuse_id(connection, id, reason),
+                }
+            }
+        }
+        self.hand_over(replica.execution());
+    }
+
     /// Gives the thread what was asked, and the state to answer from.
-    pub fn go_on<S: StateMachine>(&mut self, state: &Execution<S>) {
+    fn hand_over<S: StateMachine>(&mut self, state: &Execution<S>) {
         let mut desk = self.shared.desk();
         if self.asked.is_empty() && desk.lines.is_empty() {
             return;
@@ -171,10 +264,7 @@ impl Queries {
 
     fn answer_here<S: StateMachine>(&mut self, state: &Execution<S>) {
         for question in self.asked.drain(..) {
-            match catch_unwind(AssertUnwindSafe(|| state.query(&question.bytes))) {
-                Ok(answer) => self.voice.answer(&question, answer),
-                Err(said) => self.voice.panicked(&question, &*said),
-            }
+            self.voice.serve(&question, |bytes| Ok(state.query(bytes)));
         }
     }
 }
@@ -191,6 +281,28 @@ impl Drop for Queries {
     }
 }
 
+/// The answers to packed questions, as many as fit a message and the time.
+fn answers(
+    question: &Question,
+    count: usize,
+    ask: impl Fn(&[u8]) -> Result<Bytes, KeepError>,
+) -> Result<Packed, KeepError> {
+    let questions = Packed::parse(question.bytes.clone(), count).unwrap_or_default();
+    let (began, mut body, mut answered) = (Instant::now(), Vec::new(), 0);
+    for one in questions.iter() {
+        let answer = ask(&one)?;
+        if body.len() + answer.len() > MAX_COMMAND_REPLY_BYTES {
+            break;
+        }
+        put_bytes(&mut body, &answer);
+        answered += 1;
+        if began.elapsed() > PACKED_WITHIN {
+            break;
+        }
+    }
+    Ok(Packed::parse(body.into(), answered).unwrap_or_default())
+}
+
 /// The thread.
 fn answer_all(shared: &Shared, voice: &Voice) {
     let mut reader: Option<Box<dyn Reader>> = None;
@@ -198,17 +310,7 @@ fn answer_all(shared: &Shared, voice: &Voice) {
         let began = Instant::now();
         match &reader {
             None => voice.refuse(&question, Unproven::Unavailable),
-            Some(state) => match catch_unwind(AssertUnwindSafe(|| state.answer(&question.bytes))) {
-                Ok(Ok(answer)) => voice.answer(&question, answer),
-                Ok(Err(error)) => {
-                    tracing::warn!(
-                        %error,
-                        "a client's question could not be answered from the state: see to the disk"
-                    );
-                    voice.refuse(&question, Unproven::Unavailable);
-                }
-                Err(said) => voice.panicked(&question, &*said),
-            },
+            Some(state) => voice.serve(&question, |bytes| state.answer(bytes)),
         }
         let cost = nanoseconds(began.elapsed());
         voice.metrics.query_nanoseconds_total.add(cost);

@@ -18,6 +18,7 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{self, Refusal, Request, Response, Unproven};
 use quorate_core::ledger::frame::{OVERHEAD_BYTES, SharedFrame, Unnamed, name_all};
 use quorate_core::protocols::protocol::Types;
+use quorate_core::replica::reads::Read;
 use quorate_core::{Digest, Sequence, SessionId};
 use quorate_transport::{Arrivals, ClientListener, ConnectionId, Event};
 
@@ -27,7 +28,7 @@ use super::changes::Approved;
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::feed::Watchers;
-use super::inbox::{Batch, FromClient, LITTLE_BYTES, Outside, Question};
+use super::inbox::{Asked, Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
 use super::settled::{Allowance, Known, Settled};
@@ -248,12 +249,20 @@ impl<T: Types> Requests<T> {
         };
         match request {
             Ok(Request::Query { id, question: bytes }) => {
-                ready.push(FromClient::Query(Question { connection, id, bytes }));
+                let question = Question { connection, id, bytes, packed: None };
+                ready.push(FromClient::Query(Asked::Now(question)));
             }
             Ok(Request::Prove { id, question: bytes }) => {
-                ready.push(FromClient::Prove(Question { connection, id, bytes }));
+                ready.push(FromClient::Prove(Question { connection, id, bytes, packed: None }));
             }
             Ok(Request::Newest { id }) => ready.push(FromClient::Newest { connection, id }),
+            Ok(Request::ReadIndex { id, epoch }) => {
+                ready.push(FromClient::Query(Asked::Index { connection, id, epoch }));
+            }
+            Ok(Request::ReadAt { id, epoch, index, questions }) => {
+                let read = Read { client: connection, id, epoch, index, questions };
+                ready.push(FromClient::Query(Asked::At(read)));
+            }
             Ok(Request::Program { id }) => ready.push(FromClient::Program { connection, id }),
             Ok(Request::Handovers { id, from }) => {
                 let handovers = self.epochs.handovers(from);
@@ -266,7 +275,9 @@ impl<T: Types> Requests<T> {
             Ok(Request::Ready { id, change }) => {
                 match self.look_at_change(connection, &change, arrived) {
                     Ok(()) => {
-                        ready.push(FromClient::Ready(Question { connection, id, bytes: change }));
+                        let (bytes, packed) = (change, None);
+                        let question = Question { connection, id, bytes, packed };
+                        ready.push(FromClient::Ready(question));
                     }
                     Err(reason) => {
                         let reason = Bytes::from_static(reason.as_bytes());

@@ -10,7 +10,7 @@ use quorate_core::mutant;
 use quorate_sim::Cluster;
 
 use crate::pbft::attacks::{COUNT, name};
-use crate::{attacks, epochs, pbft, schedules, twins, two_delay};
+use crate::{attacks, epochs, pbft, reads, schedules, twins, two_delay};
 
 /// Something that looks for violations, world by world.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ pub struct Tool {
 pub type All = (u64, fn(u64) -> &'static str);
 
 /// The tools, in the order of a round.
-pub const TOOLS: [Tool; 8] = [
+pub const TOOLS: [Tool; 9] = [
     Tool { name: "swarm", worlds: 10, all: None, run: schedules::campaign },
     Tool {
         name: "attacks",
@@ -43,6 +43,7 @@ pub const TOOLS: [Tool; 8] = [
     Tool { name: "liars", worlds: 40, all: None, run: schedules::liars },
     Tool { name: "lost data", worlds: 20, all: None, run: schedules::lost_data },
     Tool { name: "views", worlds: 100, all: None, run: schedules::views },
+    Tool { name: "reads", worlds: 40, all: None, run: reads::swarm },
 ];
 
 /// The tools for PBFT.
@@ -110,7 +111,7 @@ pub fn listen() {
 /// The oracle's name is what stands before the first colon; everything else is a panic of the code
 /// that is tested.
 fn oracle_of(words: &str) -> String {
-    const NAMES: [&str; 26] = [
+    const NAMES: [&str; 27] = [
         // Of clusters.
         "agreement",
         "validity",
@@ -129,6 +130,7 @@ fn oracle_of(words: &str) -> String {
         "refusal",
         "patience",
         "silence",
+        "linearizable",
         "window",
         "calm",
         "no panic",

@@ -20,6 +20,8 @@ mod hunt;
 #[cfg(quorate_mutants)]
 mod pbft;
 #[cfg(quorate_mutants)]
+mod reads;
+#[cfg(quorate_mutants)]
 mod report;
 #[cfg(quorate_mutants)]
 mod schedules;

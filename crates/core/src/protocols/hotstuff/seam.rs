@@ -24,7 +24,7 @@ impl Protocol for HotStuff {
     type Verifier = Verifier;
 
     const CAPABILITIES: &'static [Capability] =
-        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin];
+        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin, Capability::ReadIndex];
 
     fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
         self.claim_message(from, message)
@@ -212,6 +212,26 @@ impl Protocol for HotStuff {
 
     fn certified_state(&self) -> Option<Height> {
         self.tree.root_carried(&self.safety.high_qc.block())
+    }
+
+    /// The high QC. Every rule commits a block by q votes of replicas that hold its certificate or
+    /// that of a block above it, and a later high QC is of a block that extends it.
+    fn read_index(&self) -> Option<Height> {
+        let Safety { high_qc, abstain_until, .. } = &self.safety;
+        // A replica without memory helped to commit nothing that a certificate of so late a view
+        // leaves out.
+        let remembers = high_qc.view() >= *abstain_until;
+        if !planted!("reads-ask-the-mute", true, remembers) {
+            return None;
+        }
+        let root = self.tree.root();
+        if high_qc.view() <= root.view {
+            return Some(Height(0));
+        }
+        let path = self.path(&high_qc.block());
+        path.first().filter(|lowest| lowest.parent() == root.id())?;
+        let commands = path.iter().rev().find(|block| !block.is_empty());
+        Some(commands.map_or(Height(0), |block| block.height))
     }
 
     fn showing(evidence: Qc) -> Option<Message> {

@@ -93,6 +93,13 @@ impl Known {
             || self.prepared.values().any(|entry| entry.block == *block)
     }
 
+    /// The highest height in either set.
+    pub fn highest(&self) -> Option<Height> {
+        let pre_prepared = self.pre_prepared.iter().rev().find(|(_, at)| !at.is_empty());
+        let pre_prepared = pre_prepared.map(|(height, _)| *height);
+        self.prepared.last_key_value().map(|(height, _)| *height).max(pre_prepared)
+    }
+
     /// Forgets the heights up to a stable checkpoint.
     pub fn forget(&mut self, stable: Height) {
         self.prepared = self.prepared.split_off(&stable.next());

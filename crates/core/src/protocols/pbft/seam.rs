@@ -104,7 +104,7 @@ impl Protocol for Pbft {
     const PIPELINE: usize = 64;
 
     const CAPABILITIES: &'static [Capability] =
-        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin];
+        &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin, Capability::ReadIndex];
 
     const VOUCHES_FOR_PARENTS: bool = false;
 
@@ -235,6 +235,19 @@ impl Protocol for Pbft {
     fn certified_state(&self) -> Option<Height> {
         let low = self.checkpoints.low();
         self.chain.at(low).map(|_| low)
+    }
+
+    /// What it prepared, or pre-prepared, or is to pre-prepare since its view began with it. A
+    /// committed block is prepared by f + 1 correct replicas. It stays in their sets P until a
+    /// stable checkpoint covers it; one of them that lost its sets comes back by a view that begins
+    /// with the block. Blocks here always have commands.
+    fn read_index(&self) -> Option<Height> {
+        if planted!("reads-ask-the-mute", false, self.awaits.is_some()) {
+            return None;
+        }
+        let chosen = self.order.chosen.back().map(|entry| entry.height);
+        let known = [self.known.highest(), chosen, Some(self.checkpoints.low())];
+        known.into_iter().flatten().max()
     }
 
     fn showing(evidence: Stable) -> Option<Message> {

@@ -95,7 +95,7 @@ impl Protocol for TwoDelay {
     type Types = Types;
     type Verifier = Domain;
 
-    const CAPABILITIES: &'static [Capability] = &[];
+    const CAPABILITIES: &'static [Capability] = &[Capability::ReadIndex];
 
     fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
         let checks = self.checks(from, &message)?;
@@ -247,6 +247,29 @@ impl Protocol for TwoDelay {
 
     fn recollect(&self, _: &[Nothing]) -> Option<super::words::Memory> {
         None
+    }
+
+    /// The high QC, and the first vote in the current view. First votes alone may commit a block.
+    /// Whoever leaves the view afterwards does so by the block's QC: a TC shows that no block of
+    /// the view was committed (`docs/protocols/two-delay.md`).
+    fn read_index(&self) -> Option<Height> {
+        let head = self.chain.head().view();
+        let said = self.said().filter(|said| said.view > head);
+        let first = said.and_then(|said| said.first?).map(|(block, _)| block);
+        let high_qc = &self.memory.high_qc;
+        let certified = (high_qc.view > head).then_some(high_qc.block);
+        let mut highest = Height(0);
+        for tip in first.into_iter().chain(certified) {
+            let path = match self.chain.path(&tip) {
+                Some(Ok(path)) => path,
+                Some(Err(_)) => return None,
+                // It leaves the committed block out: it was never committed.
+                None => continue,
+            };
+            let commands = path.iter().rev().find(|block| !block.is_empty());
+            highest = highest.max(commands.map_or(Height(0), |block| block.height()));
+        }
+        Some(highest)
     }
 
     fn held_block(message: &Message) -> Option<&BlockId> {

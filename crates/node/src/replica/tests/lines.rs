@@ -7,7 +7,8 @@ use crate::replica::inbox::Question;
 use crate::replica::lines::{Lines, MAX_WAITING, MAX_WAITING_BYTES, MAX_WAITING_OF_ONE};
 
 fn question(connection: u64, id: u64, bytes: usize) -> Question {
-    Question { connection: ConnectionId(connection), id, bytes: Bytes::from(vec![0; bytes]) }
+    let (connection, bytes) = (ConnectionId(connection), Bytes::from(vec![0; bytes]));
+    Question { connection, id, bytes, packed: None }
 }
 
 /// Serves up to `count` questions, each of a connection's cost; says of which connections they

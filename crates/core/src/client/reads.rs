@@ -1,0 +1,509 @@
+//! Reads by an index: rounds, and what is asked again. The argument is at
+//! [`read_index`](super::read_index).
+//!
+//! A state machine without clock or sockets, as the [`Session`](super::Session) is. All reads that
+//! wait share the next round: one question for the index to every replica, and one message with all
+//! questions to f + 1 of them. The other replicas are asked if that is not enough. Nothing is held
+//! back to fill a round; what comes while a round is under way *is* the next one.
+//!
+//! Where answers differ, since blocks are committed meanwhile, the reads that are not settled are
+//! read once more at a later index. Then they are given up, and the caller orders them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::read_index::Voters;
+use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
+use crate::ledger::message::{MAX_READS, MAX_READS_BYTES, Request, Response, Unproven};
+use crate::ledger::packed::Packed;
+
+/// Names a read; chosen by the driver, never twice.
+pub type ReadId = u64;
+
+/// Rounds in which a read is tried.
+const TRIES: u32 = 2;
+/// Rounds that have their index and wait for answers, at most.
+const MOST_READING: usize = 8;
+/// Bytes of questions that may wait for a round.
+const MAX_WAITING_BYTES: usize = 8 << 20;
+/// Who has not answered for so long is not waited for alone: the others are asked, or it is again.
+const ASK_OTHERS_AFTER: Duration = Duration::from_millis(50);
+/// How long a round may take, for its index and for its answers.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+
+/// Why a read was given up. Nothing was changed: the questions may be ordered instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No question, or more or longer ones than fit a message, or too many wait already.
+    #[error("the questions do not fit in one message, or too many wait; ask fewer at a time")]
+    DoesNotFit,
+    /// Too few replicas answer, or their states do not come to the index in time.
+    #[error("too few replicas answer in time")]
+    TooFew,
+    /// Replicas answered, and no f + 1 alike: the state changes too fast.
+    #[error("no f + 1 replicas gave the same answer")]
+    Unequal,
+    /// The members are others by now, or are about to be.
+    #[error("the members change")]
+    Members,
+    /// The replicas have no read index: their protocol has none, or they lost their data.
+    #[error("too few replicas have a read index")]
+    NoIndex,
+    /// The client was closed.
+    #[error("the client was closed")]
+    Closed,
+}
+
+/// What happened to the client.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// These questions are to be answered, all from one state.
+    Read {
+        /// Names the read.
+        id: ReadId,
+        /// The questions.
+        questions: Packed,
+    },
+    /// A replica answers.
+    Response {
+        /// The replica, known by its channel.
+        from: ReplicaId,
+        /// Its answer.
+        response: Response,
+    },
+    /// The deadline may have passed.
+    Timeout,
+}
+
+/// What the client wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this, if the replica can be reached.
+    Send {
+        /// To whom; `None`: to all.
+        to: Option<ReplicaId>,
+        /// What.
+        request: Request,
+    },
+    /// A read is over.
+    Done {
+        /// Which.
+        id: ReadId,
+        /// The answers, one for each question.
+        result: Result<Packed, ReadError>,
+    },
+    /// The members may be others by now: look for them.
+    Look,
+}
+
+/// A read that is not settled.
+#[derive(Clone, Debug)]
+struct Wanted {
+    id: ReadId,
+    questions: Packed,
+    tries: u32,
+}
+
+/// A round that has no index yet.
+#[derive(Debug)]
+struct Asking {
+    round: u64,
+    reads: Vec<Wanted>,
+    said: BTreeMap<ReplicaId, Height>,
+    refused: BTreeMap<ReplicaId, Unproven>,
+    since: Time,
+    again: Time,
+}
+
+/// A read that has its index.
+#[derive(Debug)]
+struct Asked {
+    read: Wanted,
+    /// What it was answered, as digests, and by whom: liars fill no more memory than others.
+    answers: Vec<(Digest, BTreeSet<ReplicaId>)>,
+    is_done: bool,
+}
+
+/// A round that has its index.
+#[derive(Debug)]
+struct Reading {
+    round: u64,
+    index: Height,
+    reads: Vec<Asked>,
+    /// Those of all reads, in their order.
+    questions: Packed,
+    said: BTreeMap<ReplicaId, Height>,
+    asked: BTreeSet<ReplicaId>,
+    heard: BTreeSet<ReplicaId>,
+    since: Time,
+    again: Time,
+}
+
+/// The reads of one client.
+#[derive(Debug)]
+pub struct Reads {
+    voters: Voters,
+    waiting: VecDeque<Wanted>,
+    waiting_bytes: usize,
+    asking: Option<Asking>,
+    reading: Vec<Reading>,
+    rounds: u64,
+}
+
+impl Reads {
+    /// None yet.
+    #[must_use]
+    pub fn new(voters: Voters) -> Self {
+        let (waiting, reading) = (VecDeque::new(), Vec::new());
+        Self { voters, waiting, waiting_bytes: 0, asking: None, reading, rounds: 0 }
+    }
+
+    /// The epoch by whose committee it counts.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.voters.epoch
+    }
+
+    /// Takes an input.
+    pub fn step(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Read { id, questions } => self.take(Wanted { id, questions, tries: 0 }, outputs),
+            Input::Response { from, response } => self.respond(now, from, response, outputs),
+            Input::Timeout => self.on_time(now, outputs),
+        }
+        self.begin(now, outputs);
+    }
+
+    /// From now on these count. What is under way begins anew: what was said by the members before
+    /// does not count.
+    pub fn change_members(&mut self, now: Time, voters: Voters, outputs: &mut Vec<Output>) {
+        self.voters = voters;
+        let under_way = self.drain();
+        self.put_back(under_way);
+        self.begin(now, outputs);
+    }
+
+    /// Gives up all reads.
+    pub fn close(&mut self, outputs: &mut Vec<Output>) {
+        let under_way = self.drain();
+        for read in under_way.into_iter().chain(std::mem::take(&mut self.waiting)) {
+            fail(&read, ReadError::Closed, outputs);
+        }
+        self.waiting_bytes = 0;
+    }
+
+    /// Takes out the reads of all rounds.
+    fn drain(&mut self) -> Vec<Wanted> {
+        let reading = std::mem::take(&mut self.reading).into_iter().flat_map(Reading::unsettled);
+        let asking = self.asking.take().into_iter().flat_map(|asking| asking.reads);
+        reading.chain(asking).collect()
+    }
+
+    /// When [`Input::Timeout`] is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let asking = self.asking.as_ref().map(|asking| asking.again);
+        self.reading.iter().map(|reading| reading.again).chain(asking).min()
+    }
+
+    fn take(&mut self, read: Wanted, outputs: &mut Vec<Output>) {
+        let bytes = read.questions.body().len();
+        let fits = !read.questions.is_empty()
+            && read.questions.len() <= MAX_READS
+            && bytes <= MAX_READS_BYTES
+            && self.waiting_bytes + bytes <= MAX_WAITING_BYTES;
+        if !fits {
+            return fail(&read, ReadError::DoesNotFit, outputs);
+        }
+        // What the replicas have said already may be older than a write that was answered before
+        // this read began.
+        let begun = planted!("read-joins-a-begun-round", self.asking.as_mut(), None::<&mut Asking>);
+        match begun {
+            Some(asking) => asking.reads.push(read),
+            None => {
+                self.waiting_bytes += bytes;
+                self.waiting.push_back(read);
+            }
+        }
+    }
+
+    /// Puts reads before those that wait.
+    fn put_back(&mut self, reads: Vec<Wanted>) {
+        for read in reads.into_iter().rev() {
+            self.waiting_bytes += read.questions.body().len();
+            self.waiting.push_front(read);
+        }
+    }
+
+    /// Begins a round with what waits, unless one is to get its index.
+    fn begin(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        if self.asking.is_some() || self.reading.len() >= MOST_READING {
+            return;
+        }
+        let (mut reads, mut count, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(read) = self.waiting.front() {
+            count += read.questions.len();
+            bytes += read.questions.body().len();
+            if count > MAX_READS || bytes > MAX_READS_BYTES {
+                break;
+            }
+            self.waiting_bytes -= read.questions.body().len();
+            reads.extend(self.waiting.pop_front());
+        }
+        if reads.is_empty() {
+            return;
+        }
+        self.rounds += 1;
+        let (round, epoch) = (self.rounds, self.voters.epoch);
+        let (said, refused) = (BTreeMap::new(), BTreeMap::new());
+        let again = now.after(ASK_OTHERS_AFTER);
+        self.asking = Some(Asking { round, reads, said, refused, since: now, again });
+        outputs.push(Output::Send { to: None, request: Request::ReadIndex { id: round, epoch } });
+    }
+
+    fn respond(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        response: Response,
+        outputs: &mut Vec<Output>,
+    ) {
+        if self.voters.weight([from]) == 0 {
+            return;
+        }
+        match response {
+            Response::ReadIndex { id, index } => self.on_index(now, from, (id, index), outputs),
+            Response::Reads { id, answers } => self.on_answers(from, id, Some(answers), outputs),
+            Response::Unproven { id, reason } => {
+                if reason == Unproven::Epoch {
+                    outputs.push(Output::Look);
+                }
+                match self.asking.as_mut().filter(|asking| asking.round == id) {
+                    Some(asking) => {
+                        asking.refused.insert(from, reason);
+                        self.on_refused(outputs);
+                    }
+                    None => self.on_answers(from, id, None, outputs),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_index(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        (round, height): (u64, Height),
+        outputs: &mut Vec<Output>,
+    ) {
+        if let Some(asking) = self.asking.as_mut().filter(|asking| asking.round == round) {
+            asking.said.insert(from, height);
+            if let Some(index) = self.voters.index(&asking.said)
+                && let Some(asking) = self.asking.take()
+            {
+                self.read(now, asking, index, outputs);
+            }
+            return;
+        }
+        // A late answer may show that a height was a liar's.
+        let Some(reading) = self.reading.iter_mut().find(|it| it.round == round) else { return };
+        reading.said.insert(from, height);
+        let index = self.voters.index(&reading.said);
+        if let Some(index) = index.filter(|index| *index < reading.index) {
+            reading.index = index;
+            let waits: Vec<_> = reading.asked.difference(&reading.heard).copied().collect();
+            for replica in waits {
+                outputs.push(ask(&self.voters, reading, replica));
+            }
+        }
+    }
+
+    /// The index is known: asks f + 1 of those who said something, in turn.
+    fn read(&mut self, now: Time, asking: Asking, index: Height, outputs: &mut Vec<Output>) {
+        let Asking { round, reads, said, .. } = asking;
+        let bodies = reads.iter().flat_map(|read| read.questions.iter());
+        let Ok(questions) = Packed::commands(bodies) else {
+            return reads.iter().for_each(|read| fail(read, ReadError::DoesNotFit, outputs));
+        };
+        let mut reading = Reading {
+            round,
+            index,
+            reads: reads.into_iter().map(Asked::new).collect(),
+            questions,
+            said,
+            asked: BTreeSet::new(),
+            heard: BTreeSet::new(),
+            since: now,
+            again: now.after(ASK_OTHERS_AFTER),
+        };
+        let mut in_turn: Vec<_> = reading.said.keys().copied().collect();
+        let first = (round % in_turn.len().max(1) as u64) as usize;
+        in_turn.rotate_left(first);
+        for replica in in_turn {
+            if !self.voters.has_witness(reading.asked.iter().copied()) {
+                reading.asked.insert(replica);
+                outputs.push(ask(&self.voters, &reading, replica));
+            }
+        }
+        self.reading.push(reading);
+    }
+
+    /// A replica answers at an index, or refuses to.
+    fn on_answers(
+        &mut self,
+        from: ReplicaId,
+        round: u64,
+        answers: Option<Packed>,
+        outputs: &mut Vec<Output>,
+    ) {
+        let Some(at) = self.reading.iter().position(|it| it.round == round) else { return };
+        let reading = &mut self.reading[at];
+        if !reading.asked.contains(&from) || !reading.heard.insert(from) {
+            return;
+        }
+        if let Some(answers) = answers {
+            reading.note(&self.voters, from, answers, outputs);
+        }
+        if reading.reads.iter().all(|asked| asked.is_done) {
+            self.reading.remove(at);
+        } else if reading.asked.is_subset(&reading.heard) && !self.ask_others(at, outputs) {
+            self.try_again(at, outputs);
+        }
+    }
+
+    /// Asks those of a round who were not asked yet. Says whether there are any.
+    fn ask_others(&mut self, at: usize, outputs: &mut Vec<Output>) -> bool {
+        let reading = &mut self.reading[at];
+        let others: Vec<_> = self.voters.ids().filter(|id| !reading.asked.contains(id)).collect();
+        for replica in &others {
+            reading.asked.insert(*replica);
+            outputs.push(ask(&self.voters, reading, *replica));
+        }
+        !others.is_empty()
+    }
+
+    /// The reads of a round that are not settled wait for another one, or are given up.
+    fn try_again(&mut self, at: usize, outputs: &mut Vec<Output>) {
+        let reading = self.reading.remove(at);
+        let answers = reading.reads.iter().flat_map(|asked| &asked.answers);
+        let answered: BTreeSet<_> = answers.flat_map(|(_, by)| by.iter().copied()).collect();
+        let error = match self.voters.has_witness(answered) {
+            true => ReadError::Unequal,
+            false => ReadError::TooFew,
+        };
+        let mut again = Vec::new();
+        for mut read in reading.unsettled() {
+            read.tries += 1;
+            match read.tries < TRIES {
+                true => again.push(read),
+                false => fail(&read, error, outputs),
+            }
+        }
+        self.put_back(again);
+    }
+
+    /// Gives the round up that asks for its index, if q can no more answer.
+    fn on_refused(&mut self, outputs: &mut Vec<Output>) {
+        let Some(asking) = &self.asking else { return };
+        if self.voters.can_do_without(asking.refused.keys().copied()) {
+            return;
+        }
+        let of = |reason| asking.refused.values().any(|it| *it == reason);
+        let error = match () {
+            () if of(Unproven::Epoch) => ReadError::Members,
+            () if of(Unproven::Forgotten) => ReadError::NoIndex,
+            () => ReadError::TooFew,
+        };
+        asking.reads.iter().for_each(|read| fail(read, error, outputs));
+        self.asking = None;
+    }
+
+    fn on_time(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        if let Some(asking) = &mut self.asking
+            && now >= asking.again
+        {
+            if now >= asking.since.after(GIVE_UP_AFTER) {
+                asking.reads.iter().for_each(|read| fail(read, ReadError::TooFew, outputs));
+                self.asking = None;
+            } else {
+                let twice = now.after(now.since(asking.since));
+                asking.again = twice.min(asking.since.after(GIVE_UP_AFTER));
+                let request = Request::ReadIndex { id: asking.round, epoch: self.voters.epoch };
+                let silent = self.voters.ids().filter(|id| !asking.said.contains_key(id));
+                let send = |to| Output::Send { to: Some(to), request: request.clone() };
+                outputs.extend(silent.map(send));
+            }
+        }
+        for at in (0..self.reading.len()).rev() {
+            if now < self.reading[at].again {
+                continue;
+            }
+            if now >= self.reading[at].since.after(GIVE_UP_AFTER) {
+                self.try_again(at, outputs);
+                continue;
+            }
+            self.ask_others(at, outputs);
+            let reading = &mut self.reading[at];
+            reading.again = reading.since.after(GIVE_UP_AFTER);
+        }
+    }
+}
+
+impl Asked {
+    fn new(read: Wanted) -> Self {
+        Self { read, answers: Vec::new(), is_done: false }
+    }
+
+    /// Counts a replica's answers. Whether f + 1 have given the same by now.
+    fn is_believed(&mut self, voters: &Voters, from: ReplicaId, answers: &Packed) -> bool {
+        let digest = Digest::of("quorate answers", answers.body());
+        let at = self.answers.iter().position(|(other, _)| *other == digest);
+        let at = at.unwrap_or_else(|| {
+            self.answers.push((digest, BTreeSet::new()));
+            self.answers.len() - 1
+        });
+        let (_, by) = &mut self.answers[at];
+        by.insert(from);
+        voters.has_witness(by.iter().copied())
+    }
+}
+
+impl Reading {
+    /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads that
+    /// f + 1 replicas have answered alike by now.
+    fn note(
+        &mut self,
+        voters: &Voters,
+        from: ReplicaId,
+        mut answers: Packed,
+        outputs: &mut Vec<Output>,
+    ) {
+        for asked in &mut self.reads {
+            let count = asked.read.questions.len();
+            if answers.len() < count {
+                return;
+            }
+            let own = answers.split_to(count);
+            if !asked.is_done && asked.is_believed(voters, from, &own) {
+                outputs.push(Output::Done { id: asked.read.id, result: Ok(own) });
+                asked.is_done = true;
+            }
+        }
+    }
+
+    /// The reads that are not settled.
+    fn unsettled(self) -> impl Iterator<Item = Wanted> {
+        self.reads.into_iter().filter(|asked| !asked.is_done).map(|asked| asked.read)
+    }
+}
+
+/// The question of a round to a replica.
+fn ask(voters: &Voters, reading: &Reading, to: ReplicaId) -> Output {
+    let Reading { round, index, questions, .. } = reading;
+    let (id, epoch, index, questions) = (*round, voters.epoch, *index, questions.clone());
+    Output::Send { to: Some(to), request: Request::ReadAt { id, epoch, index, questions } }
+}
+
+fn fail(read: &Wanted, error: ReadError, outputs: &mut Vec<Output>) {
+    outputs.push(Output::Done { id: read.id, result: Err(error) });
+}
