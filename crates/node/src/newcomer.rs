@@ -52,6 +52,7 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
         transport_key: transport.public_key(),
         peer_address: newcomer.peer_address.clone(),
         client_address: newcomer.client_address.clone(),
+        name: None,
     };
     let member = MemberFile { chain: cluster.chain_digest(), member };
     let (id, http) = (newcomer.id.0.to_string(), newcomer.http_address.to_string());

@@ -45,6 +45,50 @@ impl Home {
         self.config_folder().join("next-key.toml")
     }
 
+    /// The proposal that the owner joined, where owners began the cluster together.
+    #[must_use]
+    pub fn proposal_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-proposal.toml")
+    }
+
+    /// What the owner told the others of itself in that ceremony.
+    #[must_use]
+    pub fn owner_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-member.toml")
+    }
+
+    /// The owner's signature under the sealed cluster.
+    #[must_use]
+    pub fn signature_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-signature.toml")
+    }
+
+    /// The sealed cluster as the owner signed it.
+    #[must_use]
+    pub fn signed_file(&self) -> PathBuf {
+        Self::signed_in(&self.config_folder())
+    }
+
+    pub(super) fn signed_in(folder: &Path) -> PathBuf {
+        folder.join("genesis-signed.toml")
+    }
+
+    /// The signatures of all owners.
+    #[must_use]
+    pub fn signatures_file(&self) -> PathBuf {
+        Self::signatures_in(&self.config_folder())
+    }
+
+    pub(super) fn signatures_in(folder: &Path) -> PathBuf {
+        folder.join("genesis-signatures.toml")
+    }
+
+    /// The key of an administrator that the owner made in that ceremony.
+    #[must_use]
+    pub fn administrator_file(&self) -> PathBuf {
+        self.config_folder().join("administrator.key")
+    }
+
     /// This process's own configuration.
     #[must_use]
     pub fn node_file(&self) -> PathBuf {
