@@ -49,8 +49,10 @@ pub fn join(
     name: &str,
     reached: Reached,
 ) -> Result<Owner, ConfigError> {
-    let text = std::fs::read(proposal).unwrap_or_default();
-    let proposal = Proposal::load(proposal)?;
+    let file = proposal;
+    let proposal = Proposal::load(file)?;
+    // It was no longer than a configuration file may be.
+    let text = std::fs::read_to_string(file).map_err(|error| failed(&error, file))?;
     let root = home.root();
     if root.symlink_metadata().is_ok() {
         return Err(Finding {
@@ -73,7 +75,7 @@ pub fn join(
     for (file, key) in keys {
         key_file::write(&file, key).map_err(|error| failed(&error, &file))?;
     }
-    write_new(&home.proposal_file(), &String::from_utf8_lossy(&text))?;
+    write_new(&home.proposal_file(), &text)?;
     write_new(&home.owner_file(), &owner.to_toml())?;
     // What others will be handed must be readable, and of this very proposal.
     let kept = Proposal::load(&home.proposal_file())?;

@@ -42,6 +42,7 @@ mod standing;
 mod start;
 #[cfg(test)]
 mod tests;
+pub mod transport_key;
 mod verifier;
 pub mod watch;
 
@@ -75,6 +76,7 @@ use keyring::Keyring;
 use metrics::Metrics;
 use profile::Stage;
 use start::Start;
+use transport_key::TransportKey;
 
 /// Where members may change, file descriptors are kept free for so many: more than most clusters
 /// grow to, and less than would be refused by usual limits.
@@ -105,6 +107,8 @@ pub struct Setup {
     pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,
+    /// The file of that key, beside which the next one lies.
+    pub transport_file: PathBuf,
     /// The versions of the wire protocol that it speaks.
     pub versions: Versions,
     /// The newest rules of the application's that it says it supports; `None`: the application's.
@@ -188,6 +192,7 @@ pub struct Running {
     counters: Arc<Counters>,
     peers: Arc<Peers>,
     epochs: Arc<Epochs>,
+    transport: Arc<TransportKey>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
 }
@@ -325,6 +330,12 @@ impl Running {
     #[must_use]
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
+    }
+
+    /// Its transport keys.
+    #[must_use]
+    pub fn transport_key(&self) -> &Arc<TransportKey> {
+        &self.transport
     }
 
     /// What an operator may want to know of its recovery.

@@ -59,7 +59,9 @@ fn done(folder: &Path, line: &str) -> String {
 
 /// What a command that must be refused says.
 fn refused(folder: &Path, line: &str, code: i32) -> String {
-    let Output { status, stderr, .. } = shell(folder, line).output().unwrap();
+    // A replica that starts although it should not must not run for ever.
+    let line = format!("exec timeout 60 {line}");
+    let Output { status, stderr, .. } = shell(folder, &line).output().unwrap();
     let complaint = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(code), "{line}: {complaint}");
     assert!(complaint.contains("remedy:"), "{complaint}");

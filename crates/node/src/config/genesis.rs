@@ -89,9 +89,9 @@ pub(super) fn check_beside(file: &Path, read: &ReadCluster, findings: &mut Vec<F
         && let Some(agreed) = load::read_alone(&signed, findings, &mut Vec::new())
     {
         let remedy = format!(
-            "put {} in its place; or, if all owners agreed on the change, have all sign it anew \
-             (remove that file first)",
-            signed.display()
+            "put {} in its place; or, if all owners agreed on the change, move that file and {} away",
+            signed.display(),
+            Home::signatures_in(folder).display()
         );
         let differences = differences(&agreed.cluster, &read.cluster);
         let finding = |difference: &Difference| {

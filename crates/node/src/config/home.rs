@@ -39,10 +39,12 @@ impl Home {
         self.config_folder().join("member.toml")
     }
 
-    /// What a replica is to others once it has its next consensus key.
+    /// What a replica is to others once it has its next key, of connections (`"transport"`) or of
+    /// votes.
     #[must_use]
-    pub fn next_file(&self) -> PathBuf {
-        self.config_folder().join("next-key.toml")
+    pub fn next_file(&self, which: &str) -> PathBuf {
+        let name = if which == "transport" { "next-transport-key.toml" } else { "next-key.toml" };
+        self.config_folder().join(name)
     }
 
     /// The proposal that the owner joined, where owners began the cluster together.

@@ -14,7 +14,7 @@ use quorate_core::replica::{Input, Recovery, Replica};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
-    Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Identity, Inbound, Limits, Mesh,
+    Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Inbound, Limits, Mesh,
     PeerSocket, Peers, Wake, inbound,
 };
 use tokio::net::TcpListener;
@@ -41,6 +41,7 @@ use super::routes::Routes;
 use super::settled::{Allowance, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
+use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 use super::watch::Watched;
 use super::{Running, Setup, StartError, spawn};
@@ -87,6 +88,7 @@ struct Shared<T: Types> {
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
     epochs: Arc<Epochs>,
+    transport: Arc<TransportKey>,
 }
 
 /// The ways in and out.
@@ -123,14 +125,16 @@ impl Setup {
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
         let ended = &recovery.as_ref().unwrap_or(&restored).handovers;
-        let epochs = self.come_through(ended, &metrics);
+        let transport = TransportKey::new(&self.transport_file, &self.transport_key)?;
+        let epochs = self.come_through(ended, recovered, &transport, &metrics);
         epochs.clients.note(execution.sessions());
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let over = Over::default();
         let bells = [&inbox.bell, &over.bell];
         let sockets = (peer_socket, client_socket);
-        let doors = self.open_doors(sockets, &shares, peer_inbound, bells, &counters)?;
+        let doors =
+            self.open_doors(sockets, &shares, &transport, peer_inbound, bells, &counters)?;
 
         let (archive, tasks, pulls) = Archive::new();
         let shared = Shared {
@@ -139,6 +143,7 @@ impl Setup {
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
             epochs,
+            transport: Arc::new(transport),
             outside,
             metrics,
             listener: doors.listener,
@@ -185,6 +190,8 @@ impl Setup {
     fn come_through<T: Types>(
         &mut self,
         ended: &[SharedHandover<T>],
+        recovered: Height,
+        transport: &TransportKey,
         metrics: &Metrics,
     ) -> Arc<Epochs> {
         let epochs = Arc::new(Epochs::new(self.committee.clone()));
@@ -193,7 +200,11 @@ impl Setup {
         let committee = epochs.committee();
         metrics.epoch.set(committee.epoch().0);
         super::members::take_key(&self.keyring, &committee, self.me);
+        if super::members::is_settled_at(&committee, recovered) {
+            epochs.settle();
+        }
         if epochs.is_governed() {
+            super::members::take_transport_key(transport, &epochs, self.me);
             self.members = epochs.peers();
         }
         epochs
@@ -223,6 +234,7 @@ impl Setup {
         &self,
         (peer_socket, client_socket): (PeerSocket, TcpListener),
         shares: &Shares,
+        transport: &TransportKey,
         peer_inbound: Inbound<(ReplicaId, Bytes)>,
         bells: [&Arc<Doorbell>; 2],
         counters: &Arc<Counters>,
@@ -233,7 +245,7 @@ impl Setup {
             ring
         });
         let (me, chain) = (self.me, self.committee.chain());
-        let identity = Identity::new(&self.transport_key)?;
+        let identity = transport.identity();
         let mesh = Mesh {
             me,
             chain,
@@ -349,6 +361,7 @@ impl Setup {
             epochs: Arc::clone(&shared.epochs),
             me: self.me,
             keyring: Arc::clone(&self.keyring),
+            transport: Arc::clone(&shared.transport),
             metrics: Arc::clone(metrics),
             routes: Routes::default(),
             executed: Vec::new(),
@@ -369,8 +382,19 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, .. } = shared;
-    Running { outside, decider, archived, metrics, counters, peers, epochs, notes, recovered }
+    let Shared { outside, metrics, epochs, transport, .. } = shared;
+    Running {
+        outside,
+        decider,
+        archived,
+        metrics,
+        counters,
+        peers,
+        epochs,
+        transport,
+        notes,
+        recovered,
+    }
 }
 
 /// Makes applications whose calls are noted.
