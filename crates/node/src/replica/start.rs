@@ -159,12 +159,7 @@ impl Setup {
             turns: Turns::new(first),
             settled: Arc::clone(&shared.settled),
             proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
-            queries: Queries::start(
-                &self.application,
-                &shared.listener,
-                &shared.metrics,
-                &shared.outside,
-            )?,
+            queries: self.queries(&shared)?,
             reach: self.reach(&shared)?,
             replica,
             journal,
@@ -308,6 +303,12 @@ impl Setup {
         // As high as others: peers that are behind live on it, and so does the log's end.
         let archive = move || shelf.run(&busy, &tasks, checkpoint);
         spawn("archive", shared.outside.guard("archive", archive))
+    }
+
+    /// The thread that answers questions.
+    fn queries<T: Types>(&self, shared: &Shared<T>) -> io::Result<Queries> {
+        let Shared { listener, metrics, outside, .. } = shared;
+        Queries::start(&self.application, listener, metrics, outside)
     }
 
     /// What the clients' thread works with.
