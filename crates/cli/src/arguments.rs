@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use quorate_core::ReplicaId;
 use quorate_node::config::{
     Application, AuthenticationName, Choices, Cluster, Combination, Durability, Finding,
-    LeaderName, LivenessName, PacemakerName, Place, ProtocolName, SamplingName, SchemeName,
-    VoteRoute,
+    FlagSetting, LeaderName, LivenessName, PacemakerName, Place, ProtocolName, SamplingName,
+    SchemeName, VoteRoute,
 };
 use quorate_node::family::read_index;
 use quorate_node::testnet;
@@ -115,6 +115,33 @@ impl ChoiceArguments {
             authentication: self.authentication,
         };
         choices.among(replicas)
+    }
+
+    /// What is chosen, as keys of `cluster.toml`, beside the flags. What is left open is not there.
+    pub fn said(&self) -> Vec<FlagSetting> {
+        let bool = |value: bool| value.then(|| "true".to_owned());
+        let text = |name: &dyn std::fmt::Display| name.to_string();
+        let said = [
+            ("protocol", self.protocol.map(|it| text(&it))),
+            ("pacemaker", self.pacemaker.map(|it| text(&it))),
+            ("leader", self.leader.map(|it| text(&it))),
+            ("fixed_leader", self.fixed_leader.map(|it| text(&it))),
+            ("sampling", self.sampling.map(|it| text(&it))),
+            ("liveness", self.liveness.map(|it| text(&it))),
+            ("signatures", self.signatures.map(|it| text(&it))),
+            ("authentication", self.authentication.map(|it| text(&it))),
+            ("tentative", bool(self.tentative)),
+            ("votes", self.votes.map(|it| text(&it))),
+            ("second_vote", self.second_vote.map(|it| text(&it))),
+            ("transport", Some(text(&self.transport))),
+        ];
+        let said = said.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        said.map(|(key, value)| FlagSetting {
+            flag: format!("--{}", key.replace('_', "-")),
+            key: key.to_owned(),
+            value,
+        })
+        .collect()
     }
 
     /// What replicas reach each other by.

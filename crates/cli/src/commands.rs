@@ -13,6 +13,7 @@ pub mod deploy;
 #[cfg(feature = "laboratory")]
 pub mod experiment;
 pub mod gateway;
+pub mod genesis;
 pub mod get;
 pub mod init;
 pub mod keygen;

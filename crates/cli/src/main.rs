@@ -47,6 +47,9 @@ enum Command {
     Testnet(commands::testnet::Command),
     /// Run a cluster with load in a temporary folder, and show what it does.
     Demo(commands::demo::Arguments),
+    /// Begin a cluster together: owners who do not trust each other make their own keys.
+    #[command(subcommand)]
+    Genesis(commands::genesis::Command),
     /// Make the data folder of a new replica.
     Init(commands::init::Arguments),
     /// Run one replica.
@@ -155,6 +158,7 @@ fn main() -> ExitCode {
         Command::Backup(command) => commands::backup::run(&command, cli.output),
         Command::Restore(arguments) => commands::restore::run(&arguments, cli.output),
         Command::Get(arguments) => commands::get::run(&arguments, cli.output),
+        Command::Genesis(command) => commands::genesis::run(&command, cli.output),
         Command::Init(arguments) => commands::init::run(&arguments, cli.output),
         Command::Start(arguments) => commands::start::run(&arguments, cli.output),
         Command::Gateway(arguments) => commands::gateway::run(&arguments, cli.output),

@@ -258,6 +258,7 @@ pub(super) fn member(host: &Host, replica: usize, keys: &PublicKeys) -> Result<M
         transport_key: PublicKey(keys.transport),
         peer_address: host_port(host, host.peer_port)?,
         client_address: host_port(host, host.client_port)?,
+        name: None,
     })
 }
 

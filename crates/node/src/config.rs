@@ -17,6 +17,7 @@ pub mod combination;
 mod contact;
 mod document;
 mod finding;
+pub mod genesis;
 mod home;
 #[cfg(test)]
 mod limits;
@@ -39,7 +40,8 @@ pub use contact::{Contact, peers};
 pub use finding::{ConfigError, Finding, Place};
 pub use home::Home;
 pub use load::{
-    Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, parse_cluster, public_half,
+    Effective, FlagSetting, Keys, Loaded, Overrides, load, load_cluster, load_cluster_alone,
+    parse_cluster, public_half,
 };
 pub use node::{
     Clients, Http, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
@@ -47,4 +49,5 @@ pub use node::{
 };
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
 pub use quorate_crypto::SchemeName;
+pub use schema::is_name;
 pub use service::canonical_table;

@@ -188,6 +188,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         keyring,
         signer,
         transport_key: keys.transport,
+        transport_file: node.keys.transport.clone(),
         versions: node.laboratory.versions,
         newest_rules: node.laboratory.newest_rules,
         members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),
@@ -349,7 +350,8 @@ fn run<S: StateMachine + 'static>(
     if let Some(following) = Following::of(&loaded.cluster) {
         let Launched { running, .. } = &launched;
         let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));
-        tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers));
+        let transport = Arc::clone(running.transport_key());
+        tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers, transport));
     }
     Ok(launched)
 }

@@ -6,6 +6,7 @@ pub mod accelerator;
 pub mod adversary;
 pub mod backup;
 pub mod begin;
+pub mod ceremony;
 pub mod client;
 pub mod config;
 pub mod descriptors;

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
-use quorate_crypto::{ConsensusKey, SecretKey, key_file};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
 
 use crate::begin::begin_in;
 use crate::config::{
-    Cluster, Finding, Home, HostPort, Loaded, Member, MemberFile, Place, node_file_text,
-    public_half,
+    Cluster, ConfigError, Finding, Home, HostPort, Loaded, Member, MemberFile, Place,
+    node_file_text, public_half,
 };
 use crate::replica::keyring::beside;
 
@@ -52,6 +52,7 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
         transport_key: transport.public_key(),
         peer_address: newcomer.peer_address.clone(),
         client_address: newcomer.client_address.clone(),
+        name: None,
     };
     let member = MemberFile { chain: cluster.chain_digest(), member };
     let (id, http) = (newcomer.id.0.to_string(), newcomer.http_address.to_string());
@@ -76,32 +77,67 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
     Ok(member)
 }
 
-/// Makes the next consensus key of a replica, beside the one in use, and what an administrator
-/// needs to know of it ([`Home::next_file`]). Returns that, too. The replica goes over to the key
-/// with the change that names it.
+/// Which key of a replica is to be another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextKey {
+    /// The one for votes.
+    Consensus,
+    /// The one for connections.
+    Transport,
+}
+
+impl NextKey {
+    /// What it is called in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Consensus => "consensus",
+            Self::Transport => "transport",
+        }
+    }
+}
+
+/// Makes the next key of a replica, beside the one in use, and what an administrator needs to know
+/// of it ([`Home::next_file`]). Returns that, too. The replica goes over to the key with the change
+/// that names it.
 ///
 /// # Errors
-/// A [`Finding`], with the place and the remedy: members are fixed, or a next key is there already.
-pub fn next_key(loaded: &Loaded) -> Result<MemberFile, Finding> {
+/// [`ConfigError`], with the place and the remedy: members are fixed, or a next key is there already.
+pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigError> {
     let Loaded { home, cluster, node, member, .. } = loaded;
     if !cluster.is_governed() {
         let what = "the members of this cluster are fixed, and so are their keys".to_owned();
         let remedy = "make a cluster with administrators: `quorate testnet init --administrators`";
         let place = Place::File(home.cluster_file());
-        return Err(Finding { what, place, remedy: remedy.to_owned() });
+        return Err(Finding { what, place, remedy: remedy.to_owned() }.into());
     }
-    let file = beside(&node.keys.consensus, "next");
+    // Those in use by now: the files may name earlier ones.
+    let in_use = loaded.open_keys()?;
+    let (scheme, file) = match which {
+        NextKey::Consensus => (cluster.signatures, beside(&node.keys.consensus, "next")),
+        NextKey::Transport => (SchemeName::Ed25519, beside(&node.keys.transport, "next")),
+    };
     let refused = |what: String| {
         let remedy =
             "if no change names that key, remove the file; else have the change made first";
         Finding { what, place: Place::File(file.clone()), remedy: remedy.to_owned() }
     };
-    let key = ConsensusKey::generate(cluster.signatures);
-    let key = key.map_err(|error| refused(error.to_string()))?;
+    let key = ConsensusKey::generate(scheme).map_err(|error| refused(error.to_string()))?;
     key_file::write_consensus(&file, &key).map_err(|error| refused(error.to_string()))?;
-    let member = Member { consensus_key: public_half(&key), ..member.clone() };
+    let mut member = Member {
+        consensus_key: public_half(&in_use.consensus),
+        transport_key: in_use.transport.public_key(),
+        ..member.clone()
+    };
+    match which {
+        NextKey::Consensus => member.consensus_key = public_half(&key),
+        NextKey::Transport => {
+            let seed = key.to_bytes();
+            member.transport_key = SecretKey::from_seed(&seed).public_key();
+        }
+    }
     let next = MemberFile { chain: cluster.chain_digest(), member };
-    let path = home.next_file();
+    let path = home.next_file(which.name());
     std::fs::write(&path, next.to_toml()).map_err(|error| failed(&error, &path))?;
     Ok(next)
 }

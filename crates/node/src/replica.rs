@@ -43,6 +43,7 @@ mod standing;
 mod start;
 #[cfg(test)]
 mod tests;
+pub mod transport_key;
 mod verifier;
 pub mod watch;
 
@@ -77,6 +78,7 @@ use keyring::Keyring;
 use metrics::Metrics;
 use profile::Stage;
 use start::Start;
+use transport_key::TransportKey;
 
 /// Where members may change, file descriptors are kept free for so many: more than most clusters
 /// grow to, and less than would be refused by usual limits.
@@ -109,6 +111,8 @@ pub struct Setup {
     pub signer: Arc<dyn Signer>,
     /// Its transport key.
     pub transport_key: SecretKey,
+    /// The file of that key, beside which the next one lies.
+    pub transport_file: PathBuf,
     /// The versions of the wire protocol that it speaks.
     pub versions: Versions,
     /// The newest rules of the application's that it says it supports; `None`: the application's.
@@ -193,6 +197,7 @@ pub struct Running {
     peers: Arc<Peers>,
     epochs: Arc<Epochs>,
     feed: Option<Arc<Feed>>,
+    transport: Arc<TransportKey>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
 }
@@ -336,6 +341,12 @@ impl Running {
     #[must_use]
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
+    }
+
+    /// Its transport keys.
+    #[must_use]
+    pub fn transport_key(&self) -> &Arc<TransportKey> {
+        &self.transport
     }
 
     /// What an operator may want to know of its recovery.

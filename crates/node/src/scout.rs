@@ -13,6 +13,7 @@ use quorate_transport::Peers;
 
 use crate::client::succession::Following;
 use crate::replica::epochs::{Epochs, Standing};
+use crate::replica::transport_key::TransportKey;
 
 /// How long members may take to connect before they are looked for elsewhere, and how often they
 /// are.
@@ -24,6 +25,7 @@ pub(crate) async fn run(
     following: Following,
     epochs: Arc<Epochs>,
     peers: Arc<Peers>,
+    transport: Arc<TransportKey>,
 ) {
     let mut chain = following.begin();
     let mut tells = true;
@@ -45,6 +47,10 @@ pub(crate) async fn run(
             }
             if chain.committee().epoch() > epochs.committee().epoch() {
                 epochs.is_ahead(chain.committee().clone());
+                // Those members know this replica by that key. Without it, they refuse it, and its
+                // log says so when it comes to the epoch.
+                let key = epochs.transport_key(me);
+                let _ = key.is_none_or(|key| transport.enter(key));
                 peers.change_members(epochs.peers());
             }
         }

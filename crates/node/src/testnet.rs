@@ -400,6 +400,7 @@ fn cluster_of(
             transport_key: transport.public_key(),
             peer_address: address(options, id, *peer, folder)?,
             client_address: address(options, id, *client, folder)?,
+            name: None,
         })
     });
     let members = members.collect::<Result<_, TestnetError>>()?;

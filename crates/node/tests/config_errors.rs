@@ -195,7 +195,7 @@ fn a_missing_value_and_a_missing_file_are_named() {
         world.error(),
         "the file cannot be read: No such file or directory (os error 2)\n  \
          where:  NET/replica-1/config/cluster.toml\n  \
-         remedy: check --home (or QUORATE_HOME); `quorate testnet init` makes homes\n\
+         remedy: check the path; that of a home is --home (or QUORATE_HOME), and `quorate testnet init` makes homes\n\
          `replica` is missing\n  \
          where:  NET/replica-1/config/node.toml\n  \
          remedy: add it: expected a whole number from 0 to 255"

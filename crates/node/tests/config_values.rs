@@ -28,6 +28,7 @@ fn member(id: u16) -> Member {
         transport_key: PublicKey([id as u8 + 101; 32]),
         peer_address: HostPort::loopback(7000 + 2 * id),
         client_address: HostPort::loopback(7001 + 2 * id),
+        name: None,
     }
 }
 

@@ -268,6 +268,7 @@ impl Liar {
         let socket = PeerSocket::bind(cluster.transport, &address).await.unwrap();
         let members = cluster.members.iter().map(|member| Member {
             key: member.transport_key,
+            former: None,
             address: member.peer_address.to_string(),
         });
         let mesh = Mesh {

@@ -202,6 +202,7 @@ async fn listen_to_peers(address: &str) -> Result<PeerSocket, StartError> {
 fn mesh(me: ReplicaId, identity: Identity, network: &Network) -> Mesh {
     let member = |node: &crate::network::Node| Member {
         key: node.transport_key,
+        former: None,
         address: node.peer_address.clone(),
     };
     Mesh {

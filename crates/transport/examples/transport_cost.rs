@@ -39,7 +39,8 @@ async fn pair(transport: TransportName) -> Result<Pair, Box<dyn std::error::Erro
     ];
     let mut members = Vec::new();
     for (identity, socket) in identities.iter().zip(&sockets) {
-        members.push(Member { key: identity.key(), address: socket.local_addr()?.to_string() });
+        let address = socket.local_addr()?.to_string();
+        members.push(Member { key: identity.key(), former: None, address });
     }
     let (mut peers, mut queues, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (place, (socket, identity)) in sockets.into_iter().zip(identities).enumerate() {

@@ -47,8 +47,8 @@ pub(super) trait Carrier: Send + 'static {
         limits: Limits,
     ) -> impl Future<Output = Result<Established<Self::Stream>, HandshakeError>> + Send;
 
-    /// Prepares to dial the holder of `key` and to show it `identity`.
-    fn way(identity: &Identity, key: PublicKey) -> Result<Self::Way, TlsError>;
+    /// Prepares to dial the holder of one of `keys` and to show it `identity`.
+    fn way(identity: &Identity, keys: &[PublicKey]) -> Result<Self::Way, TlsError>;
 
     /// Dials `address` (`host:port`): TLS and hello, within the time of the limits.
     fn dial(

@@ -60,7 +60,7 @@ async fn reach(
     chain: Digest,
     limits: Limits,
 ) -> Result<Connection, DialError> {
-    let way = Arc::new(client_config(None, key)?);
+    let way = Arc::new(client_config(None, key.as_ref().map(std::slice::from_ref))?);
     let hello = Hello { versions: Versions::PROGRAM, chain, role: Role::Client };
     let established = Tcp::dial(&way, address, hello, limits).await.map_err(|error| {
         let address = address.to_owned();

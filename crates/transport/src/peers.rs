@@ -43,8 +43,27 @@ const LOOK_UP_EVERY: Duration = Duration::from_secs(60);
 pub struct Member {
     /// Its transport key.
     pub key: PublicKey,
+    /// The key that it had before, as long as that is accepted as well: while a member goes over to
+    /// another key, some have heard of it and others have not.
+    pub former: Option<PublicKey>,
     /// `host:port`, resolved again for each attempt to dial.
     pub address: String,
+}
+
+impl Member {
+    /// The keys that are accepted of it, the current one first.
+    fn keys(&self) -> Vec<PublicKey> {
+        [self.key].into_iter().chain(self.former).collect()
+    }
+
+    fn accepts(&self, key: PublicKey) -> bool {
+        self.key == key || self.former == Some(key)
+    }
+
+    /// Whether every connection that `before` may have is one that this member may have.
+    fn keeps(&self, before: &Self) -> bool {
+        before.keys().into_iter().all(|key| self.accepts(key))
+    }
 }
 
 /// The configuration of a mesh.
@@ -112,7 +131,7 @@ impl Roster {
 
     /// The keys of those that dial `me`.
     fn keys_below(&self, me: ReplicaId) -> Vec<PublicKey> {
-        self.beside(|id| id < me).map(|(_, member)| member.key).collect()
+        self.beside(|id| id < me).flat_map(|(_, member)| member.keys()).collect()
     }
 }
 
@@ -171,8 +190,8 @@ impl Peers {
     }
 
     /// From now on these are the members. New ones are dialled, or may dial. Whoever is none any
-    /// more, or has another key, gets what is queued for it; then its connection ends, and it is
-    /// refused.
+    /// more, or has a key fewer, gets what is queued for it; then its connection ends. A key that is
+    /// not accepted any more is refused.
     pub fn change_members(&self, members: Vec<Option<Member>>) {
         self.shared.change_members(members);
     }
@@ -291,12 +310,14 @@ impl Shared {
         let new = || Arc::new(Outbox::telling(self.limits.room(), Arc::clone(&self.changes)));
         let mut outboxes = before.outboxes.clone();
         outboxes.resize_with(members.len().max(outboxes.len()), new);
-        let key = |members: &[Option<Member>], id: usize| {
-            members.get(id).and_then(Option::as_ref).map(|member| member.key)
-        };
+        let member = |members: &[Option<Member>], id: usize| members.get(id).cloned().flatten();
         let mut left = Vec::new();
         for (id, outbox) in outboxes.iter_mut().enumerate() {
-            if key(&before.members, id) != key(&members, id) {
+            let stays = match (member(&before.members, id), member(&members, id)) {
+                (Some(before), Some(now)) => now.keeps(&before),
+                (before, now) => before == now,
+            };
+            if !stays {
                 left.push(std::mem::replace(outbox, new()));
             }
         }
@@ -325,7 +346,7 @@ impl Shared {
                 if dialled.contains_key(&id) {
                     continue;
                 }
-                let Ok(way) = C::way(&identity, member.key) else {
+                let Ok(way) = C::way(&identity, &member.keys()) else {
                     tracing::warn!("replica {id} is not dialled: its transport key is none");
                     continue;
                 };
@@ -454,7 +475,7 @@ impl Shared {
             let roster = self.roster.borrow();
             roster
                 .beside(|id| id < self.me)
-                .find(|(_, member)| member.key == *key)
+                .find(|(_, member)| member.accepts(*key))
                 .map(|(id, _)| id)
         };
         if let Some(peer) = dials {
@@ -473,13 +494,13 @@ impl Shared {
     /// Whether `shown` is `peer`'s key, and `peer` is a replica that dials this one.
     fn is(&self, peer: ReplicaId, shown: PublicKey) -> bool {
         let roster = self.roster.borrow();
-        peer < self.me && roster.member(peer).is_some_and(|member| member.key == shown)
+        peer < self.me && roster.member(peer).is_some_and(|member| member.accepts(shown))
     }
 
     async fn run<S: Stream>(&self, peer: ReplicaId, key: PublicKey, established: Established<S>) {
         let outbox = {
             let roster = self.roster.borrow();
-            let is_member = roster.member(peer).is_some_and(|member| member.key == key);
+            let is_member = roster.member(peer).is_some_and(|member| member.accepts(key));
             roster.outboxes.get(peer.index()).filter(|_| is_member).cloned()
         };
         let Some(outbox) = outbox else { return };

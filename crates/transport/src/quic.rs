@@ -129,8 +129,8 @@ impl Carrier for Quic {
         .await
     }
 
-    fn way(identity: &Identity, key: PublicKey) -> Result<ClientConfig, TlsError> {
-        let mut tls = tls::client_config(Some(identity), key)?;
+    fn way(identity: &Identity, keys: &[PublicKey]) -> Result<ClientConfig, TlsError> {
+        let mut tls = tls::client_config(Some(identity), Some(keys))?;
         tls.alpn_protocols = vec![SPOKEN.to_vec()];
         let tls = QuicClientConfig::try_from(tls).map_err(no_initial_suite)?;
         let mut dials = ClientConfig::new(Arc::new(tls));
@@ -272,7 +272,7 @@ pub(super) async fn raw(
     key: PublicKey,
     limits: &Limits,
 ) -> Result<Stream, HandshakeError> {
-    let way = Quic::way(identity, key).expect("a way");
+    let way = Quic::way(identity, &[key]).expect("a way");
     let (endpoint, connection) = connect(&way, address, limits).await?;
     let (send, receive) = connection.open_bi().await.map_err(stream::io_error)?;
     Ok(Stream::new(send, receive, Some(endpoint)))

@@ -74,8 +74,8 @@ impl Carrier for Tcp {
         .await
     }
 
-    fn way(identity: &Identity, key: PublicKey) -> Result<Self::Way, TlsError> {
-        Ok(Arc::new(tls::client_config(Some(identity), key)?))
+    fn way(identity: &Identity, keys: &[PublicKey]) -> Result<Self::Way, TlsError> {
+        Ok(Arc::new(tls::client_config(Some(identity), Some(keys))?))
     }
 
     async fn dial(

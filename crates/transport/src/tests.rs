@@ -146,7 +146,7 @@ impl Plan {
         for number in 0..size {
             let (socket, address) = Kept::new(transport);
             let address = address.to_string();
-            members.push(Member { key: identity(number).key(), address });
+            members.push(Member { key: identity(number).key(), former: None, address });
             sockets.push(socket);
         }
         Self { members, sockets, limits: Limits::peers(), inbound: 1024, inbound_bytes: 64 << 20 }
@@ -240,7 +240,7 @@ impl Door {
 
 /// A bare TLS connection, for tests that misbehave.
 async fn raw(address: &str, server: PublicKey, identity: Option<Identity>) -> TlsStream<TcpStream> {
-    let config = Arc::new(tls::client_config(identity.as_ref(), server).unwrap());
+    let config = Arc::new(tls::client_config(identity.as_ref(), Some(&[server])).unwrap());
     let tcp = TcpStream::connect(address).await.unwrap();
     TlsConnector::from(config).connect(tls::no_name(), tcp).await.unwrap()
 }

@@ -9,7 +9,7 @@ use quorate_core::Digest;
 use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
 use quorate_crypto::SecretKey;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, sign::any_eddsa_type};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
@@ -19,7 +19,7 @@ use rustls::pki_types::{
     UnixTime,
 };
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
@@ -35,12 +35,18 @@ const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /// A transport key ready for TLS. It proves the identity of a replica on the wire. It is not the
-/// key that the replica votes with.
+/// key that the replica votes with. Clones are one identity: when its key [changes](Self::change),
+/// all of them prove the new one.
 #[derive(Clone)]
 pub struct Identity {
+    held: Arc<RwLock<Arc<Held>>>,
+    restart_secret: Digest,
+}
+
+/// The key of an identity, by both halves.
+struct Held {
     certified: Arc<CertifiedKey>,
     key: PublicKey,
-    restart_secret: Digest,
 }
 
 /// The error when TLS cannot be set up with a given key.
@@ -54,6 +60,50 @@ impl Identity {
     /// # Errors
     /// [`TlsError`] if the TLS library refuses the key.
     pub fn new(secret: &SecretKey) -> Result<Self, TlsError> {
+        let held = Arc::new(RwLock::new(Arc::new(Held::new(secret)?)));
+        let restart_secret = Digest::of("quorate restarted", secret.seed());
+        Ok(Self { held, restart_secret })
+    }
+
+    /// From now on new connections prove this key. Those that are there stay as they are, until the
+    /// other side ends them.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the TLS library refuses the key; then nothing has changed.
+    pub fn change(&self, secret: &SecretKey) -> Result<(), TlsError> {
+        let held = Arc::new(Held::new(secret)?);
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
+        Ok(())
+    }
+
+    fn held(&self) -> Arc<Held> {
+        Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A secret that only this replica knows, and that survives a restart with the same key. With it
+    /// the replica proves that a connection from before the restart is gone (stateless resets, in
+    /// QUIC and in UDP).
+    pub(super) fn restart_secret(&self) -> &Digest {
+        &self.restart_secret
+    }
+
+    /// Signs `message` with the transport key. Returns the public half beside the signature.
+    pub(super) fn sign(&self, message: &[u8]) -> Result<(PublicKey, Vec<u8>), TlsError> {
+        let held = self.held();
+        let signer = held.certified.key.choose_scheme(&[SignatureScheme::ED25519]);
+        let signer = signer.ok_or_else(|| Error::General("the key does not sign".to_owned()))?;
+        Ok((held.key, signer.sign(message)?))
+    }
+
+    /// The public half, which others pin.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
+        self.held().key
+    }
+}
+
+impl Held {
+    fn new(secret: &SecretKey) -> Result<Self, TlsError> {
         let mut der = Zeroizing::new([0; 48]);
         der[..16].copy_from_slice(&PKCS8_PREFIX);
         der[16..].copy_from_slice(secret.seed());
@@ -64,34 +114,38 @@ impl Identity {
         })?;
         let key = secret.public_key();
         let certified = CertifiedKey::new(vec![CertificateDer::from(spki(&key).to_vec())], signing);
-        let restart_secret = Digest::of("quorate restarted", secret.seed());
-        Ok(Self { certified: Arc::new(certified), key, restart_secret })
+        Ok(Self { certified: Arc::new(certified), key })
+    }
+}
+
+/// What an identity shows: the key that it has at the time, itself and no certificate.
+impl ResolvesServerCert for Identity {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.held().certified))
     }
 
-    /// A secret that only this replica knows, and that survives a restart. With it the replica
-    /// proves that a connection from before the restart is gone (stateless resets, in QUIC and in
-    /// UDP).
-    pub(super) fn restart_secret(&self) -> &Digest {
-        &self.restart_secret
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.held().certified))
     }
 
-    /// Signs `message` with the transport key.
-    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, TlsError> {
-        let signer = self.certified.key.choose_scheme(&[SignatureScheme::ED25519]);
-        let signer = signer.ok_or_else(|| Error::General("the key does not sign".to_owned()))?;
-        Ok(signer.sign(message)?)
+    fn only_raw_public_keys(&self) -> bool {
+        true
     }
 
-    /// The public half, which others pin.
-    #[must_use]
-    pub fn key(&self) -> PublicKey {
-        self.key
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "identity {:?}", self.key)
+        write!(f, "identity {:?}", self.key())
     }
 }
 
@@ -136,31 +190,28 @@ pub(super) fn server_config(
         Some(pins) => builder.with_client_cert_verifier(pins),
         None => builder.with_no_client_auth(),
     };
-    let resolver = AlwaysResolvesServerRawPublicKeys::new(identity.certified.clone());
-    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    let mut config = builder.with_cert_resolver(Arc::new(identity.clone()));
     // A resumed session would not show its key again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
 }
 
-/// The dialling side: expects exactly the key `server`, or any (`None`), and shows `identity` or
+/// The dialling side: expects one of the keys `server`, or any (`None`), and shows `identity` or
 /// nothing.
 pub(super) fn client_config(
     identity: Option<&Identity>,
-    server: impl Into<Option<PublicKey>>,
+    server: Option<&[PublicKey]>,
 ) -> Result<ClientConfig, TlsError> {
     let provider = provider();
-    let server = server.into().map(|server| Allowed::new(vec![server]));
+    let server = server.map(|keys| Allowed::new(keys.to_vec()));
     let pins = Arc::new(Pins::new(server, &provider));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(pins);
     let mut config = match identity {
-        Some(identity) => builder.with_client_cert_resolver(Arc::new(
-            AlwaysResolvesClientRawPublicKeys::new(identity.certified.clone()),
-        )),
+        Some(identity) => builder.with_client_cert_resolver(Arc::new(identity.clone())),
         None => builder.with_no_client_auth(),
     };
     config.resumption = Resumption::disabled();

@@ -85,7 +85,7 @@ pub(super) struct Arrival {
 /// Whatever is needed to dial one other side.
 pub(super) struct Dials {
     mine: Mine,
-    key: PublicKey,
+    keys: Vec<PublicKey>,
 }
 
 impl Udp {
@@ -145,8 +145,8 @@ impl Carrier for Udp {
         .await
     }
 
-    fn way(identity: &Identity, key: PublicKey) -> Result<Dials, TlsError> {
-        Ok(Dials { mine: Mine::new(identity)?, key })
+    fn way(identity: &Identity, keys: &[PublicKey]) -> Result<Dials, TlsError> {
+        Ok(Dials { mine: Mine::new(identity)?, keys: keys.to_vec() })
     }
 
     async fn dial(
@@ -157,8 +157,8 @@ impl Carrier for Udp {
     ) -> Result<Established<Stream>, HandshakeError> {
         let opened = connect(address, &limits).await?;
         within(&limits, async {
-            let stream = proven(opened, way).await?;
-            met(stream, way.key, hello, &limits).await
+            let (stream, key) = proven(opened, way).await?;
+            met(stream, key, hello, &limits).await
         })
         .await
     }
@@ -190,8 +190,8 @@ struct Opened {
     opening: Vec<u8>,
 }
 
-/// Opens the channel, and exchanges proofs of the keys.
-async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
+/// Opens the channel, and exchanges proofs of the keys. Returns the one of the other end.
+async fn proven(opened: Opened, way: &Dials) -> Result<(Stream, PublicKey), HandshakeError> {
     let Opened { datagrams, address, opening } = opened;
     let received = Box::default();
     let own = Way::Own { datagrams, address, received, opening };
@@ -201,13 +201,12 @@ async fn proven(opened: Opened, way: &Dials) -> Result<Stream, HandshakeError> {
     let answer = stream.message().await?;
     let shown = answer.split_at_checked(PROOF_BYTES);
     let Some((proof, mark)) = shown else { return Err(HandshakeError::Key) };
-    if stream.opened().await?.proven(proof) != Some(way.key) {
-        return Err(HandshakeError::Key);
-    }
+    let shown = stream.opened().await?.proven(proof);
+    let key = shown.filter(|key| way.keys.contains(key)).ok_or(HandshakeError::Key)?;
     if let Ok(mark) = Secret::try_from(mark) {
         stream.expect(mark);
     }
-    Ok(stream)
+    Ok((stream, key))
 }
 
 /// Asks the addresses of `address` for a token. The first that answers is used.
@@ -243,8 +242,8 @@ pub(super) async fn raw(
     key: PublicKey,
     limits: &Limits,
 ) -> Result<Stream, HandshakeError> {
-    let way = Udp::way(identity, key).expect("a way");
-    let mut stream = proven(connect(address, limits).await?, &way).await?;
+    let way = Udp::way(identity, &[key]).expect("a way");
+    let (mut stream, _) = proven(connect(address, limits).await?, &way).await?;
     stream.disregard_limits();
     Ok(stream)
 }

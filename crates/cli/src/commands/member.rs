@@ -41,9 +41,9 @@ pub enum Command {
     Replace(ReplaceArguments),
     /// Change how much members count.
     Weight(WeightArguments),
-    /// Make the next consensus key of a member, on its own machine.
+    /// Make the next consensus key or transport key of a member, on its own machine.
     NewKey(newcomer::KeyArguments),
-    /// Have members sign by their next consensus keys. They go over by themselves, and erase the
+    /// Have members sign, or connect, by their next keys. They go over by themselves, and erase the
     /// keys they had.
     RotateKey(RotateArguments),
     /// Change several things at once.
@@ -86,7 +86,7 @@ pub struct AddArguments {
 pub struct RotateArguments {
     #[command(flatten)]
     signing: Signing,
-    /// The next-key.toml of each, as `quorate member new-key` wrote it.
+    /// The next-key.toml or next-transport-key.toml of each, as `quorate member new-key` wrote it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -139,7 +139,7 @@ pub struct Edits {
     /// Let this member count so much; 0: it learns.
     #[arg(long, value_name = "ID=WEIGHT", value_parser = weight)]
     weight: Vec<(u16, u16)>,
-    /// Let the member of this next-key.toml sign by its next key.
+    /// Let the member of this next-key.toml, or next-transport-key.toml, go over to its next key.
     #[arg(long, value_name = "FILE")]
     rotate_key: Vec<PathBuf>,
 }

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, connect, quorate, wait_until};
 
-const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
-const SETTINGS: [&str; 4] = [
+pub(crate) const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
+pub(crate) const SETTINGS: [&str; 4] = [
     "view_timeout.base=300ms",
     "processor.preempts=false",
     "processor.network_cores=share",
@@ -21,14 +21,14 @@ const SETTINGS: [&str; 4] = [
 ];
 
 /// Runs `quorate member` in the client's home.
-fn member(cluster: &Cluster, arguments: &[&str]) -> Output {
+pub(crate) fn member(cluster: &Cluster, arguments: &[&str]) -> Output {
     let mut command = quorate();
     command.args(["--output", "json", "member"]).args(arguments);
     command.arg("--home").arg(cluster.folder().join("client")).output().unwrap()
 }
 
 /// The same of a change, signed by the first administrators.
-fn change(cluster: &Cluster, administrators: usize, arguments: &[&str]) -> Output {
+pub(crate) fn change(cluster: &Cluster, administrators: usize, arguments: &[&str]) -> Output {
     let keys = (0..administrators).map(|number| {
         cluster.folder().join(format!("administrator-{number}.key")).display().to_string()
     });
@@ -37,13 +37,13 @@ fn change(cluster: &Cluster, administrators: usize, arguments: &[&str]) -> Outpu
     member(cluster, &arguments.iter().copied().chain(keys).collect::<Vec<_>>())
 }
 
-fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Makes a change, as soon as those who are to count have caught up. Returns the epoch.
-fn changed(cluster: &Cluster, arguments: &[&str]) -> u64 {
+pub(crate) fn changed(cluster: &Cluster, arguments: &[&str]) -> u64 {
     let mut done = change(cluster, 1, arguments);
     wait_until("the members are ready", || {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -91,13 +91,13 @@ fn newcomer(cluster: &mut Cluster, id: usize) -> PathBuf {
 }
 
 /// A client that counts up, one by one: a command that is lost or executed twice shows at once.
-struct Counter {
+pub(crate) struct Counter {
     task: JoinHandle<()>,
     stop: tokio::sync::watch::Sender<bool>,
 }
 
 impl Counter {
-    fn start(cluster: &Cluster) -> Self {
+    pub(crate) fn start(cluster: &Cluster) -> Self {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let config = cluster.client_config();
         let task = cluster.runtime.spawn(async move {
@@ -115,7 +115,7 @@ impl Counter {
         Self { task, stop }
     }
 
-    fn finish(self, cluster: &Cluster) {
+    pub(crate) fn finish(self, cluster: &Cluster) {
         let _ = self.stop.send(true);
         wait_until("the last count is answered", || self.task.is_finished());
         cluster.runtime.block_on(self.task).expect("no count is lost, and none comes twice");
@@ -296,7 +296,7 @@ fn a_member_s_key_is_rotated_while_it_runs_and_the_former_one_is_erased() {
 }
 
 /// The error that a command ended with.
-fn refusal(output: &Output) -> String {
+pub(crate) fn refusal(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
 }

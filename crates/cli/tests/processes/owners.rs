@@ -1,15 +1,18 @@
-//! Separate owners begin a cluster as `docs/operations.md` tells them to, command for command.
+//! Owners who do not trust each other begin a cluster as `docs/operations.md` tells them to, command
+//! for command. Each has a folder of its own; what is handed over is a copy of a file.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
 
 use crate::cluster::{ports, quorate, turn, wait_until};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
-const OWNERS: usize = 4;
+const OWNERS: [&str; 4] = ["alice", "bob", "carol", "dora"];
 
 /// A process that ends with the test.
 struct Running(Child);
@@ -22,22 +25,17 @@ impl Drop for Running {
     }
 }
 
-/// The code blocks of the page's section, in order, with the language of each.
-fn blocks() -> Vec<(String, String)> {
-    let (_, section) = PAGE.split_once("## A cluster of separate owners\n").unwrap();
+/// The commands of the page's section, step for step.
+fn steps() -> Vec<Vec<String>> {
+    let (_, section) = PAGE.split_once("## Begin a cluster together\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    let fenced = section.split("```").skip(1).step_by(2);
-    let block = |text: &str| {
-        let (language, body) = text.split_once('\n').unwrap();
-        let lines: Vec<_> =
-            body.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).collect();
-        (language.to_owned(), lines.join("\n"))
+    let blocks = section.split("```console\n").skip(1);
+    let commands = |block: &str| {
+        let (block, _) = block.split_once("```").unwrap();
+        let lines = block.lines().filter_map(|line| line.trim_start().strip_prefix("$ "));
+        lines.map(str::to_owned).collect()
     };
-    fenced.map(block).collect()
-}
-
-fn commands(block: &str) -> Vec<&str> {
-    block.lines().filter_map(|line| line.strip_prefix("$ ")).collect()
+    blocks.map(commands).collect()
 }
 
 /// A line of the page in an owner's folder, with `quorate` found as it is after installation.
@@ -59,68 +57,98 @@ fn done(folder: &Path, line: &str) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// Puts what this test has in place of what the page leaves open.
-fn filled(template: &str, id: usize, lines: &str, first_port: u16) -> String {
-    let port = |place: u16| first_port + 3 * id as u16 + place;
-    let line_of = |key: &str| lines.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
-    let fill = |line: &str| match line.split(' ').next().unwrap_or_default() {
-        "id" => format!("id = {id}"),
-        "replica" => format!("replica = {id}"),
-        "genesis" => format!("genesis = \"{}\"", "5a".repeat(32)),
-        key @ ("transport_key" | "consensus_key") => line_of(key),
-        "peer_address" => format!("peer_address = \"127.0.0.1:{}\"", port(0)),
-        "client_address" => format!("client_address = \"127.0.0.1:{}\"", port(1)),
-        "http" => format!("http = \"127.0.0.1:{}\"", port(2)),
-        _ => line.to_owned(),
-    };
-    template.lines().map(|line| fill(line) + "\n").collect()
+/// What a command that must be refused says.
+fn refused(folder: &Path, line: &str, code: i32) -> String {
+    // A replica that starts although it should not must not run for ever.
+    let line = format!("exec timeout 60 {line}");
+    let Output { status, stderr, .. } = shell(folder, &line).output().unwrap();
+    let complaint = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(code), "{line}: {complaint}");
+    assert!(complaint.contains("remedy:"), "{complaint}");
+    complaint
+}
+
+/// The owners' folders, after the ceremony of the page.
+struct Ceremony {
+    folder: TempDir,
+    steps: Vec<Vec<String>>,
+}
+
+impl Ceremony {
+    fn hold(first_port: u16) -> Self {
+        let (folder, steps) = (tempfile::tempdir().unwrap(), steps());
+        let ceremony = Self { folder, steps };
+        let [new, join, seal, sign, verify, start, client] = &ceremony.steps[..] else {
+            panic!("seven steps: {:?}", ceremony.steps)
+        };
+        assert_eq!([new, join, seal, sign, verify].map(Vec::len), [1; 5]);
+        assert_eq!((start.len(), client.len()), (3, 2));
+        OWNERS.iter().for_each(|name| std::fs::create_dir(ceremony.of(name)).unwrap());
+        done(&ceremony.of("alice"), &new[0]);
+        for (id, name) in OWNERS.iter().enumerate() {
+            let port = first_port + 3 * id as u16;
+            let join = join[0]
+                .replace("alice.example.org:7000", &format!("127.0.0.1:{port}"))
+                .replace("alice.example.org:7001", &format!("127.0.0.1:{}", port + 1))
+                .replace("--name alice", &format!("--name {name}"));
+            ceremony.hand_over("alice", "proposal.toml", "proposal.toml");
+            done(&ceremony.of(name), &join);
+            ceremony.hand_over(name, "replica/config/genesis-member.toml", &format!("{name}.toml"));
+        }
+        let digest = |said: String| {
+            said.lines().find(|line| line.starts_with("genesis digest ")).unwrap().to_owned()
+        };
+        let digests = OWNERS.map(|name| digest(done(&ceremony.of(name), &seal[0])));
+        assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+        for (id, name) in OWNERS.iter().enumerate() {
+            let http = format!("127.0.0.1:{}", first_port + 3 * id as u16 + 2);
+            done(&ceremony.of(name), &sign[0].replace("127.0.0.1:7002", &http));
+            let signature = "replica/config/genesis-signature.toml";
+            ceremony.hand_over(name, signature, &format!("{name}.sig"));
+        }
+        OWNERS.iter().for_each(|name| drop(done(&ceremony.of(name), &verify[0])));
+        ceremony
+    }
+
+    fn of(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A copy of one owner's file for all.
+    fn hand_over(&self, from: &str, file: &str, to: &str) {
+        let bytes = std::fs::read(self.of(from).join(file)).unwrap();
+        OWNERS.iter().for_each(|name| std::fs::write(self.of(name).join(to), &bytes).unwrap());
+    }
 }
 
 #[test]
-fn separate_owners_begin_a_cluster_as_the_page_says() {
+fn owners_begin_a_cluster_together_as_the_page_says() {
     let _turn = turn();
-    let blocks = blocks();
-    let languages: Vec<_> = blocks.iter().map(|(language, _)| language.as_str()).collect();
-    assert_eq!(languages, ["console", "toml", "toml", "console", "console"]);
-    let folder = tempfile::tempdir().unwrap();
-    let owner = |id: usize| folder.path().join(format!("owner-{id}"));
-    let (_held, first_port) = ports(3 * OWNERS as u16);
-    // The keys, each owner's by itself; what is printed is what is sent to the others.
-    let keys = (0..OWNERS).map(|id| {
-        std::fs::create_dir(owner(id)).unwrap();
-        commands(&blocks[0].1).iter().map(|line| done(&owner(id), line)).collect::<String>()
-    });
-    let keys: Vec<_> = keys.collect();
-    let (head, table) = blocks[1].1.split_once("[[replicas]]").unwrap();
-    let mut agreed = filled(head, 0, "", first_port);
-    for (id, lines) in keys.iter().enumerate() {
-        agreed += &format!("[[replicas]]{}", filled(table, id, lines, first_port));
-    }
+    let (_held, first_port) = ports(3 * OWNERS.len() as u16);
+    let ceremony = Ceremony::hold(first_port);
+    let sealed = |name: &str| std::fs::read(ceremony.of(name).join("cluster.toml")).unwrap();
+    assert!(OWNERS.iter().all(|name| sealed(name) == sealed("alice")), "all get the same bytes");
     let mut replicas = Vec::new();
     let mut digests = Vec::new();
-    for id in 0..OWNERS {
-        let config = owner(id).join("replica/config");
-        std::fs::write(config.join("cluster.toml"), &agreed).unwrap();
-        let node = filled(&blocks[2].1, id, "", first_port);
-        std::fs::write(config.join("node.toml"), node).unwrap();
-        let [check, init, start] = commands(&blocks[3].1)[..] else { panic!("three commands") };
-        done(&owner(id), check);
-        digests.push(done(&owner(id), init).lines().last().unwrap().to_owned());
+    for name in OWNERS {
+        let folder = ceremony.of(name);
+        let [check, init, start] = &ceremony.steps[5][..] else { panic!("three commands") };
+        done(&folder, check);
+        digests.push(done(&folder, init).lines().last().unwrap().to_owned());
         // Once in a replica's life.
-        let again = shell(&owner(id), init).output().unwrap();
-        let complaint = String::from_utf8(again.stderr).unwrap();
-        assert_eq!(again.status.code(), Some(2));
+        let complaint = refused(&folder, init, 2);
         assert!(complaint.contains("was begun before"), "{complaint}");
         assert!(complaint.contains("--rejoin-after-data-loss"), "{complaint}");
-        let log = File::create(owner(id).join("log")).unwrap();
-        let mut command = shell(&owner(id), &format!("exec {start}"));
+        let log = File::create(folder.join("log")).unwrap();
+        let mut command = shell(&folder, &format!("exec {start}"));
         replicas.push(Running(command.stdout(Stdio::null()).stderr(log).spawn().unwrap()));
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
-    let [make_home, gateway] = commands(&blocks[4].1)[..] else { panic!("two commands") };
-    done(&owner(0), make_home);
+    let [make_home, gateway] = &ceremony.steps[6][..] else { panic!("two commands") };
+    let folder = ceremony.of("alice");
+    done(&folder, make_home);
     // At a port of its own: the page's is the usual one of Redis.
-    let gateway = shell(&owner(0), &format!("exec {gateway} --listen 127.0.0.1:0"))
+    let gateway = shell(&folder, &format!("exec {gateway} --listen 127.0.0.1:0"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
@@ -136,6 +164,61 @@ fn separate_owners_begin_a_cluster_as_the_page_says() {
         line == "+OK\r\n"
     });
     // They are what `status` finds, too.
-    let status = quorate().args(["status", "--home"]).arg(owner(0).join("replica")).output();
+    let status = quorate().args(["status", "--home"]).arg(folder.join("replica")).output();
     assert!(status.unwrap().status.success());
+}
+
+/// A replica whose `cluster.toml` is not the signed one does not start, and its owner is told why.
+#[test]
+fn a_replica_starts_with_what_its_owner_and_all_others_signed_and_with_nothing_else() {
+    let _turn = turn();
+    let (_held, first_port) = ports(3 * OWNERS.len() as u16);
+    let ceremony = Ceremony::hold(first_port);
+    let folder = ceremony.of("bob");
+    let config = folder.join("replica/config");
+    let [_, init, start] = &ceremony.steps[5][..] else { panic!("three commands") };
+    done(&folder, init);
+    let agreed = std::fs::read_to_string(config.join("cluster.toml")).unwrap();
+    let write = |text: &str| std::fs::write(config.join("cluster.toml"), text).unwrap();
+
+    // Comments and order do not count.
+    write(&format!("# copied\n{agreed}"));
+    done(&folder, &ceremony.steps[5][0]);
+
+    let line = 1 + agreed.lines().position(|line| line == "max_state_bytes = \"1GiB\"").unwrap();
+    write(&agreed.replace("max_state_bytes = \"1GiB\"", "max_state_bytes = \"2GiB\""));
+    let complaint = refused(&folder, start, 2);
+    for part in [
+        "`limits.max_state_bytes` is \"2GiB\" here, and \"1GiB\" in what this owner signed",
+        &format!("cluster.toml, line {line}"),
+        "put replica/config/genesis-signed.toml in its place",
+    ] {
+        assert!(complaint.contains(part), "{part}: {complaint}");
+    }
+    // An address is no part of the chain's identity, and of what owners sign.
+    write(&agreed.replace(&format!("127.0.0.1:{first_port}\""), "127.0.0.1:9\""));
+    let complaint = refused(&folder, start, 2);
+    assert!(complaint.contains("`replicas.0.peer_address` is \"127.0.0.1:9\" here"), "{complaint}");
+
+    // Without the owner's own copy, the signatures are left.
+    std::fs::rename(config.join("genesis-signed.toml"), folder.join("away")).unwrap();
+    let complaint = refused(&folder, start, 2);
+    assert!(complaint.contains("it is under the genesis"), "{complaint}");
+    assert!(complaint.contains("genesis-signatures.toml, line"), "{complaint}");
+    write(&agreed);
+    done(&folder, &ceremony.steps[5][0]);
+
+    // One signature less, and one of another owner in its place.
+    let signatures = config.join("genesis-signatures.toml");
+    let all = std::fs::read_to_string(&signatures).unwrap();
+    let (head, last) = all.rsplit_once("[[signatures]]").unwrap();
+    std::fs::write(&signatures, head).unwrap();
+    let complaint = refused(&folder, start, 2);
+    assert!(complaint.contains("1 owners have not signed"), "{complaint}");
+    assert!(complaint.contains("replica 3 (dora)"), "{complaint}");
+    let first = head.split("signature = \"").nth(1).unwrap().split('"').next().unwrap();
+    let own = last.split('"').nth(1).unwrap();
+    std::fs::write(&signatures, all.replace(own, first)).unwrap();
+    let complaint = refused(&folder, start, 2);
+    assert!(complaint.contains("the signature of replica 3 (dora) does not hold"), "{complaint}");
 }

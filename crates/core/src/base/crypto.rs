@@ -212,6 +212,8 @@ pub enum Kind {
     Readiness = 7,
     /// An administrator's signature under a directive on clients.
     Directive = 8,
+    /// An owner's signature in a genesis ceremony, before the chain has its identity.
+    Genesis = 9,
     /// The owner of an output that a payment spends.
     Payment = 16,
 }
@@ -263,6 +265,14 @@ impl Statement {
     #[must_use]
     pub fn payment(chain: &Digest, payment: &Digest) -> Self {
         Self::new(chain, Epoch(0), 0, Kind::Payment, View(0), 0, payment)
+    }
+
+    /// What an owner signs before the chain begins: `content`, in the part `part` of the ceremony
+    /// `ceremony`. That is the digest of what the owners began with, in the place of a chain's
+    /// identity: so the signature serves in no other ceremony, and in no chain.
+    #[must_use]
+    pub fn genesis(ceremony: &Digest, part: u8, content: &Digest) -> Self {
+        Self::new(ceremony, Epoch(0), 0, Kind::Genesis, View(0), part, content)
     }
 
     /// The epoch that it names; of what is bound to the chain alone, the first.

@@ -36,7 +36,8 @@ pub enum Edit {
     Remove(ReplicaId),
     /// A member counts this much; 0: it learns.
     Weight(ReplicaId, u16),
-    /// A member signs by another key from now on, and is what it was in all else.
+    /// A member has another key from now on, to sign by or to connect by, and is what it was in all
+    /// else.
     Rekey(Member),
     /// These are the administrators.
     Govern(Governance),
@@ -68,12 +69,15 @@ pub enum EditError {
     },
     /// The file with the next key was made elsewhere, or before other changes.
     #[error(
-        "the file with the next key of replica {0} has another transport key than that member: take \
-         the file from its home"
+        "the file with the next key of replica {0} has neither key of that member: take the file \
+         from its home; rotate one key after the other"
     )]
     OtherMachine(ReplicaId),
     /// It has the key already.
-    #[error("replica {0} has this consensus key: `quorate member new-key` makes another one")]
+    #[error(
+        "replica {0} has this consensus key, and this transport key: `quorate member new-key` makes \
+         another one"
+    )]
     SameKey(ReplicaId),
     /// It counts already.
     #[error("replica {0} counts already: `quorate member weight` changes how much")]
@@ -116,20 +120,35 @@ fn member(
 
 fn rekey(members: &mut [Option<membership::Member>], next: &Member) -> Result<(), EditError> {
     let id = next.id;
-    let has_key = |member: &Option<membership::Member>| {
-        member.as_ref().is_some_and(|member| member.key == next.consensus_key)
+    let shared = |what, has: &dyn Fn(&membership::Member) -> bool| {
+        let others = members.iter().enumerate().filter_map(|(old, it)| Some((old, it.as_ref()?)));
+        let old = others.filter(|(old, _)| *old != id.index()).find(|(_, member)| has(member));
+        old.map(|(old, _)| EditError::Shared { what, new: id, old: ReplicaId(old as u16) })
     };
-    let holder = members.iter().position(has_key).map(|old| ReplicaId(old as u16));
+    let transport_of =
+        |member: &membership::Member| Contact::of(member).ok().map(|it| it.transport_key);
+    let holder =
+        shared("consensus key", &|member| member.key == next.consensus_key).or_else(|| {
+            shared("transport key", &|member| transport_of(member) == Some(next.transport_key))
+        });
     let member = member(members, id)?;
-    match holder {
-        Some(old) if old == id => return Err(EditError::SameKey(id)),
-        Some(old) => return Err(EditError::Shared { what: "consensus key", new: id, old }),
-        None => {}
+    if let Some(error) = holder {
+        return Err(error);
     }
-    if Contact::of(member).is_ok_and(|contact| contact.transport_key != next.transport_key) {
-        return Err(EditError::OtherMachine(id));
+    let signs = member.key == next.consensus_key;
+    match Contact::of(member) {
+        Ok(contact) if signs && contact.transport_key == next.transport_key => {
+            return Err(EditError::SameKey(id));
+        }
+        Ok(contact) if signs => {
+            let contact = Contact { transport_key: next.transport_key, ..contact };
+            member.contact = contact.to_bytes().into();
+        }
+        Ok(contact) if contact.transport_key != next.transport_key => {
+            return Err(EditError::OtherMachine(id));
+        }
+        _ => member.key = next.consensus_key.clone(),
     }
-    member.key = next.consensus_key.clone();
     Ok(())
 }
 
@@ -182,7 +201,9 @@ pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(Repl
     for (id, member) in voters {
         let Some(member) = member.as_ref().filter(|member| !member.is_learner()) else { continue };
         let replica = ReplicaId(id as u16);
-        let Some(address) = address(member) else {
+        // One that is to have another transport key proves the present one still.
+        let present = current.member(replica).unwrap_or(member);
+        let Some(address) = address(present) else {
             missing.push((replica, "its contact cannot be read".to_owned()));
             continue;
         };

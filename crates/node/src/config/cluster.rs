@@ -140,6 +140,8 @@ pub struct Member {
     pub peer_address: HostPort,
     /// Where clients reach it.
     pub client_address: HostPort,
+    /// What its owner calls it, for people. No part of the chain's identity.
+    pub name: Option<String>,
 }
 
 impl Cluster {
@@ -312,7 +314,7 @@ impl Cluster {
         findings.into_iter().next()
     }
 
-    fn settings(&self) -> Settings {
+    pub(in crate::config) fn settings(&self) -> Settings {
         let size = |bytes: u64| Value::Size(ByteSize(bytes));
         let integer = |n: u32| Value::Integer(n.into());
         let text = |name: &str| Value::Text(name.to_owned());
@@ -383,6 +385,13 @@ impl Cluster {
 }
 
 impl Member {
+    /// Its id, and what its owner calls it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(" ({name})"));
+        format!("{}{}", self.id, name.unwrap_or_default())
+    }
+
     /// Where it is reached.
     #[must_use]
     pub fn contact(&self) -> Contact {
@@ -400,7 +409,7 @@ impl Member {
         membership::Member { key: self.consensus_key.clone(), weight, contact }
     }
 
-    fn settings(&self) -> Settings {
+    pub(in crate::config) fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in [
             ("id", Value::Integer(self.id.0.into())),
@@ -414,10 +423,13 @@ impl Member {
         if let Some(proof) = &self.proof_of_possession {
             settings.set("proof_of_possession", Value::Hex(proof.to_vec()), Place::Default);
         }
+        if let Some(name) = &self.name {
+            settings.set("name", Value::Text(name.clone()), Place::Default);
+        }
         settings
     }
 
-    fn from_settings(settings: &Settings) -> Option<Self> {
+    pub(in crate::config) fn from_settings(settings: &Settings) -> Option<Self> {
         Some(Self {
             id: ReplicaId(u16::try_from(settings.integer("id")?).ok()?),
             consensus_key: ReplicaKey::new(&settings.hex("consensus_key")?)?,
@@ -425,6 +437,7 @@ impl Member {
             transport_key: PublicKey(settings.bytes("transport_key")?),
             peer_address: settings.address("peer_address")?,
             client_address: settings.address("client_address")?,
+            name: settings.text("name"),
         })
     }
 }

@@ -36,7 +36,8 @@ impl Contact {
     /// As the transport among replicas knows it.
     #[must_use]
     pub fn as_peer(&self) -> transport::Member {
-        transport::Member { key: self.transport_key, address: self.peer_address.to_string() }
+        let (key, address) = (self.transport_key, self.peer_address.to_string());
+        transport::Member { key, former: None, address }
     }
 }
 

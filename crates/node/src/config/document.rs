@@ -51,7 +51,7 @@ fn read_text(file: &Path) -> Result<String, Finding> {
         Err(error) => Err(Finding::new(
             format!("the file cannot be read: {error}"),
             place(),
-            "check --home (or QUORATE_HOME); `quorate testnet init` makes homes",
+            "check the path; that of a home is --home (or QUORATE_HOME), and `quorate testnet init` makes homes",
         )),
     }
 }

@@ -39,10 +39,56 @@ impl Home {
         self.config_folder().join("member.toml")
     }
 
-    /// What a replica is to others once it has its next consensus key.
+    /// What a replica is to others once it has its next key, of connections (`"transport"`) or of
+    /// votes.
     #[must_use]
-    pub fn next_file(&self) -> PathBuf {
-        self.config_folder().join("next-key.toml")
+    pub fn next_file(&self, which: &str) -> PathBuf {
+        let name = if which == "transport" { "next-transport-key.toml" } else { "next-key.toml" };
+        self.config_folder().join(name)
+    }
+
+    /// The proposal that the owner joined, where owners began the cluster together.
+    #[must_use]
+    pub fn proposal_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-proposal.toml")
+    }
+
+    /// What the owner told the others of itself in that ceremony.
+    #[must_use]
+    pub fn owner_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-member.toml")
+    }
+
+    /// The owner's signature under the sealed cluster.
+    #[must_use]
+    pub fn signature_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-signature.toml")
+    }
+
+    /// The sealed cluster as the owner signed it.
+    #[must_use]
+    pub fn signed_file(&self) -> PathBuf {
+        Self::signed_in(&self.config_folder())
+    }
+
+    pub(super) fn signed_in(folder: &Path) -> PathBuf {
+        folder.join("genesis-signed.toml")
+    }
+
+    /// The signatures of all owners.
+    #[must_use]
+    pub fn signatures_file(&self) -> PathBuf {
+        Self::signatures_in(&self.config_folder())
+    }
+
+    pub(super) fn signatures_in(folder: &Path) -> PathBuf {
+        folder.join("genesis-signatures.toml")
+    }
+
+    /// The key of an administrator that the owner made in that ceremony.
+    #[must_use]
+    pub fn administrator_file(&self) -> PathBuf {
+        self.config_folder().join("administrator.key")
     }
 
     /// This process's own configuration.

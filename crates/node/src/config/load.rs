@@ -9,9 +9,10 @@ use quorate_core::ReplicaId;
 use super::cluster::{self, Cluster, Member, MemberFile};
 use super::document;
 use super::finding::{ConfigError, Finding, Place};
+use super::genesis;
 use super::home::Home;
 use super::node::{self, Node};
-use super::schema::{Field, Setting, Settings, Value};
+use super::schema::{Field, Schema, Setting, Settings, Value};
 
 pub use keys::{Keys, public_half};
 
@@ -102,7 +103,7 @@ pub fn load(home: &Home, overrides: &Overrides) -> Result<Loaded, ConfigError> {
     let document = document::read(&node_file, &node::SCHEMA, &mut findings);
     let settings = document.map(|document| document.settings).map(|mut settings| {
         apply_environment(&overrides.environment, &mut settings, &mut findings, &mut warnings);
-        apply_flags(&overrides.flags, &mut settings, &mut findings);
+        apply_flags(&overrides.flags, &node::SCHEMA, &mut settings, &mut findings);
         let place = Place::File(node_file.clone());
         document::report_missing(&settings, fields, "", &place, &mut findings);
         settings.fill_presets(fields);
@@ -124,6 +125,16 @@ pub fn load_cluster(file: &Path) -> Result<(Cluster, Vec<Finding>), ConfigError>
     ConfigError::unless_clean(read.map(|read| (read.cluster, warnings)), findings)
 }
 
+/// The same for a file that nobody runs with: whatever owners signed beside it.
+///
+/// # Errors
+/// [`ConfigError`] with everything that is wrong.
+pub fn load_cluster_alone(file: &Path) -> Result<(Cluster, Vec<Finding>), ConfigError> {
+    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
+    let read = read_alone(file, &mut findings, &mut warnings);
+    ConfigError::unless_clean(read.map(|read| (read.cluster, warnings)), findings)
+}
+
 /// Reads the text of a `cluster.toml` that is kept in another file.
 ///
 /// # Errors
@@ -135,15 +146,40 @@ pub fn parse_cluster(file: &Path, text: &str) -> Result<Cluster, ConfigError> {
     ConfigError::unless_clean(read.map(|read| read.cluster), findings)
 }
 
-struct ReadCluster {
-    cluster: Cluster,
+pub(super) struct ReadCluster {
+    pub(super) cluster: Cluster,
     member_places: Vec<Place>,
     /// Where the keys are set that may be for the laboratory alone.
     laboratory_places: [(&'static str, Place); 2],
     effective: Vec<Effective>,
 }
 
+impl ReadCluster {
+    /// Where `key` is set in `file`, from which this was read.
+    pub(super) fn place_of(&self, key: &str, file: &Path) -> Place {
+        let set = self.effective.iter().find(|effective| effective.key == key);
+        match set.map(|effective| &effective.setting.source) {
+            None | Some(Place::Default) => Place::File(file.to_owned()),
+            Some(place) => place.clone(),
+        }
+    }
+}
+
+/// Reads the file, and checks it against what owners signed, if that lies beside it.
 fn read_cluster(
+    file: &Path,
+    findings: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) -> Option<ReadCluster> {
+    let read = read_alone(file, findings, warnings)?;
+    if findings.is_empty() {
+        genesis::check_beside(file, &read, findings);
+    }
+    Some(read)
+}
+
+/// Reads the file, whatever lies beside it.
+pub(super) fn read_alone(
     file: &Path,
     findings: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
@@ -239,13 +275,18 @@ fn apply_environment(
     }
 }
 
-fn apply_flags(flags: &[FlagSetting], settings: &mut Settings, findings: &mut Vec<Finding>) {
+pub(super) fn apply_flags(
+    flags: &[FlagSetting],
+    schema: &'static Schema,
+    settings: &mut Settings,
+    findings: &mut Vec<Finding>,
+) {
     for FlagSetting { flag, key, value } in flags {
         let place = Place::Flag(flag.clone());
-        match node::SCHEMA.field(key) {
+        match schema.field(key) {
             Some(field) => apply_text(field, value, place, settings, findings),
             None => {
-                let unknown = document::unknown_key(key, place, node::SCHEMA.fields, None);
+                let unknown = document::unknown_key(key, place, schema.fields, None);
                 findings.push(unknown);
             }
         }

@@ -279,7 +279,9 @@ fn write_any(f: &mut fmt::Formatter<'_>, numbers: &[usize]) -> fmt::Result {
     Ok(())
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a text is a value of [`Kind::Name`].
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
@@ -351,6 +353,11 @@ impl Settings {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Setting> {
         self.by_key.get(key)
+    }
+
+    /// All settings, by their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> {
+        self.by_key.iter().map(|(key, setting)| (*key, setting))
     }
 
     /// Sets `key`.

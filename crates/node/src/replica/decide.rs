@@ -38,6 +38,7 @@ use super::queries::Queries;
 use super::replies::Replies;
 use super::routes::Routes;
 use super::settled::Settled;
+use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 
 /// Most messages of peers in one turn.
@@ -158,6 +159,8 @@ pub struct Reach<T: Types> {
     pub me: ReplicaId,
     /// Its consensus keys.
     pub keyring: Arc<Keyring>,
+    /// The transport keys of this replica.
+    pub transport: Arc<TransportKey>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// On which connections a client's key is answered.
@@ -510,7 +513,7 @@ impl<T: Types> Reach<T> {
             self.metrics.state_root_differs_at.set(0);
             self.metrics.state_root_differs_views.set(0);
         }
-        self.erase_former_key(blocks);
+        self.settle_epoch(blocks);
         self.index.committed(blocks);
         self.follower.committed(blocks);
         self.metrics.recent.committed(blocks);

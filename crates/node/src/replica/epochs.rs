@@ -8,18 +8,23 @@
 //! takes only words of members, and answers old epochs with handovers. With the next change the
 //! channels end, so that there are never more than two committees' worth of them. A member that was
 //! away for longer asks as any client does, and is told on the clients' side without limit.
+//!
+//! # Who has another transport key
+//! A member whose key a change replaced is accepted by both until the epoch is *settled*: until a
+//! certificate of it is durable here ([`transport_key`](super::transport_key)).
 
 use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::MAX_HANDOVERS;
 use quorate_core::protocols::protocol::{Handover, SharedHandover, Types};
-use quorate_core::{Committee, Epoch, ReplicaId};
+use quorate_core::{Committee, Epoch, ReplicaId, planted};
 use quorate_transport::Member;
 
 use super::admission::Published;
-use crate::config::peers;
+use crate::config::{Contact, peers};
 
 /// Bytes of handovers that one answer holds; one handover is sent whatever it takes.
 const ANSWER_BYTES: usize = 256 << 10;
@@ -37,6 +42,8 @@ struct Known {
     committee: Committee,
     /// That of the epoch before.
     former: Option<Committee>,
+    /// A certificate of the epoch is durable here, or the epoch is the first one.
+    settled: bool,
     /// A later one, which somebody proved. The replica has not come to it yet.
     ahead: Option<Committee>,
     /// How epochs ended, from the first, as clients are told: without void blocks.
@@ -47,7 +54,13 @@ impl Epochs {
     /// Before anything has changed.
     #[must_use]
     pub fn new(first: Committee) -> Self {
-        let known = Known { committee: first, former: None, ahead: None, handovers: Vec::new() };
+        let known = Known {
+            committee: first,
+            former: None,
+            settled: true,
+            ahead: None,
+            handovers: Vec::new(),
+        };
         Self { known: RwLock::new(known), clients: Published::default() }
     }
 
@@ -77,7 +90,29 @@ impl Epochs {
             let former = std::mem::replace(&mut known.committee, committee);
             known.ahead.take_if(|ahead| ahead.epoch() <= known.committee.epoch());
             known.former = Some(former);
+            known.settled = false;
         });
+    }
+
+    /// A certificate of the epoch is durable here.
+    pub fn settle(&self) {
+        self.change(|known| known.settled = true);
+    }
+
+    /// Whether one is.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.read(|known| known.settled)
+    }
+
+    /// The transport key that the newest committee names for `me`, as far as it is proven.
+    #[must_use]
+    pub fn transport_key(&self, me: ReplicaId) -> Option<PublicKey> {
+        self.read(|known| {
+            let mut newest = known.ahead.iter().chain([&known.committee]);
+            let contact = |committee: &Committee| Contact::of(committee.member(me)?).ok();
+            newest.find_map(contact).map(|contact| contact.transport_key)
+        })
     }
 
     /// Somebody proved that these are the members by now.
@@ -123,16 +158,24 @@ impl Epochs {
     }
 
     /// Whom there are channels to, by id: the members, those who were before, and those who are to
-    /// be by what is proven.
+    /// be by what is proven. Each by the key that it has by the first of these lists that has it; and
+    /// by the one that it had before, if the next one is not settled.
     #[must_use]
     pub fn peers(&self) -> Vec<Option<Member>> {
         self.read(|known| {
-            let Known { committee, former, ahead, .. } = known;
+            let Known { committee, former, ahead, settled, .. } = known;
             let by_weight_of_word = [ahead.as_ref(), Some(committee), former.as_ref()];
             let lists = by_weight_of_word.into_iter().flatten().map(peers).collect::<Vec<_>>();
             let size = lists.iter().map(Vec::len).max().unwrap_or_default();
-            let first = |id: usize| lists.iter().find_map(|list| list.get(id)?.clone());
-            (0..size).map(first).collect()
+            let before = usize::from(*settled && former.is_some());
+            let count = lists.len() - planted!("former-transport-key-for-ever", 0, before);
+            let both = |id: usize| {
+                let first = lists.iter().find_map(|list| list.get(id)?.clone())?;
+                let keys = lists[..count].iter().filter_map(|list| list.get(id)?.as_ref());
+                let former = keys.map(|member| member.key).find(|key| *key != first.key);
+                Some(Member { former, ..first })
+            };
+            (0..size).map(both).collect()
         })
     }
 

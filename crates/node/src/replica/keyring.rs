@@ -73,6 +73,12 @@ impl Keyring {
         self.read(|held| held.current.public.clone())
     }
 
+    /// The key in use.
+    #[must_use]
+    pub(super) fn secret(&self) -> Arc<ConsensusKey> {
+        self.read(|held| Arc::clone(&held.current.secret))
+    }
+
     /// What signs by this key, if it is the one in use or the next one.
     #[must_use]
     pub fn signer_of(&self, key: &ReplicaKey) -> Option<Arc<dyn Signer>> {

@@ -1,6 +1,8 @@
 //! What the deciding thread does when the members change: it opens and closes channels, tells
 //! people, and gives this replica's word that it is ready.
 
+use std::io;
+
 use bytes::Bytes;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::wire::{Decode as _, Encode as _};
@@ -8,12 +10,14 @@ use quorate_core::client::message::{Program, Response};
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
-use quorate_core::{Committee, ReplicaId};
+use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_transport::ConnectionId;
 
 use super::decide::{Decider, Reach};
+use super::epochs::Epochs;
 use super::inbox::Question;
 use super::keyring::Keyring;
+use super::transport_key::TransportKey;
 use crate::config::Contact;
 use crate::http::VERSION;
 
@@ -35,6 +39,7 @@ impl<T: Types> Reach<T> {
         let before = self.epochs.standing(self.me);
         take_key(&self.keyring, &committee, self.me);
         self.epochs.begin(committee);
+        take_transport_key(&self.transport, &self.epochs, self.me);
         self.links.change_members(self.epochs.peers());
         self.metrics.epoch.set(epoch.0);
         tracing::info!("epoch {epoch} has begun, with {size} members");
@@ -46,21 +51,56 @@ impl<T: Types> Reach<T> {
         }
     }
 
-    /// Erases the key of the epoch before, if these blocks show that a certificate of the current
-    /// epoch is durable here. The second block above the epoch's genesis carries one, or was
-    /// committed by a quorum that had one; and a block is written down before it is committed.
-    pub(super) fn erase_former_key(&self, blocks: &[BlockOf<T>]) {
-        let Some(last) = blocks.last().filter(|_| self.keyring.has_former()) else { return };
-        if last.height() < self.epochs.committee().opening().height.plus(2) {
+    /// The epoch is settled if these blocks show that a certificate of it is durable here: former
+    /// transport keys of members count no more, and this replica erases the keys that it had. The
+    /// second block above the epoch's genesis carries a certificate, or was committed by a quorum
+    /// that had one; and a block is written down before it is committed.
+    pub(super) fn settle_epoch(&self, blocks: &[BlockOf<T>]) {
+        let (settled, signing, transport) =
+            (self.epochs.is_settled(), self.keyring.has_former(), self.transport.has_former());
+        let is_done = settled && !signing && !transport;
+        let Some(last) = blocks.last().filter(|_| !is_done) else { return };
+        if !is_settled_at(&self.epochs.committee(), last.height()) {
             return;
         }
-        match self.keyring.erase_former() {
-            Ok(()) => tracing::info!("the consensus key of the epoch before is erased"),
-            Err(error) => tracing::warn!(
-                "the consensus key of the epoch before could not be erased: {error}; see to the \
-                 folder of the keys, and restart"
-            ),
+        if !settled {
+            self.epochs.settle();
+            self.links.change_members(self.epochs.peers());
         }
+        let erased = |what: &str, erased: io::Result<()>| match erased {
+            Ok(()) => tracing::info!("the {what} key of the epoch before is erased"),
+            Err(error) => tracing::warn!(
+                "the {what} key of the epoch before could not be erased: {error}; see to the folder \
+                 of the keys, and restart"
+            ),
+        };
+        if signing {
+            erased("consensus", self.keyring.erase_former());
+        }
+        if transport {
+            erased("transport", self.transport.erase_former());
+        }
+    }
+}
+
+/// Whether a certificate of the committee's epoch is durable where a block of this height is.
+pub(super) fn is_settled_at(committee: &Committee, height: Height) -> bool {
+    height >= committee.opening().height.plus(2)
+}
+
+/// From now on the replica proves the transport key that the newest committee names for it.
+pub(super) fn take_transport_key(transport: &TransportKey, epochs: &Epochs, me: ReplicaId) {
+    let Some(key) = epochs.transport_key(me) else { return };
+    let (before, shown) = (transport.identity().key(), Digest(key.0));
+    if !transport.enter(key) {
+        tracing::error!(
+            "the members know this replica by the transport key {shown}, and it has {}: they \
+             refuse its connections. Put the key file back as transport.key.next beside the other one \
+             and restart; or have another key named (`quorate member new-key --transport`)",
+            Digest(before.0)
+        );
+    } else if before != key {
+        tracing::info!("this replica connects by its new transport key {shown}");
     }
 }
 
@@ -140,6 +180,10 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
         }
         let signer = next.key(self.reach.me).and_then(|key| self.reach.keyring.signer_of(key));
         let signer = signer.ok_or("the change gives it another key than it has")?;
+        let contact = next.member(self.reach.me).and_then(|member| Contact::of(member).ok());
+        if contact.is_some_and(|contact| !self.reach.transport.holds(contact.transport_key)) {
+            return Err("the change gives it another transport key than it has".to_owned());
+        }
         match self.not_ready(current) {
             None => Ok(signer.sign(&change.change.readiness(&current.chain()))),
             Some(reason) => Err(reason),

@@ -15,7 +15,7 @@ use quorate_core::replica::{Input, Recovery, Replica};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
-    Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Identity, Inbound, Limits, Mesh,
+    Arrivals, ClientListener, ConnectionId, Counters, Event, Gate, Inbound, Limits, Mesh,
     PeerSocket, Peers, Wake, inbound,
 };
 use tokio::net::TcpListener;
@@ -43,6 +43,7 @@ use super::routes::Routes;
 use super::settled::{Allowance, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
+use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 use super::watch::Watched;
 use super::{Running, Setup, StartError, spawn};
@@ -90,6 +91,7 @@ struct Shared<T: Types> {
     settled: Arc<Settled>,
     feed: Option<Arc<Feed>>,
     epochs: Arc<Epochs>,
+    transport: Arc<TransportKey>,
 }
 
 /// The ways in and out.
@@ -126,14 +128,16 @@ impl Setup {
         let recovered = execution.height();
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
         let ended = &recovery.as_ref().unwrap_or(&restored).handovers;
-        let epochs = self.come_through(ended, &metrics);
+        let transport = TransportKey::new(&self.transport_file, &self.transport_key)?;
+        let epochs = self.come_through(ended, recovered, &transport, &metrics);
         epochs.clients.note(execution.sessions());
 
         let (peer_inbound, outside, inbox) = inbox::inbox();
         let over = Over::default();
         let bells = [&inbox.bell, &over.bell];
         let sockets = (peer_socket, client_socket);
-        let doors = self.open_doors(sockets, &shares, peer_inbound, bells, &counters)?;
+        let doors =
+            self.open_doors(sockets, &shares, &transport, peer_inbound, bells, &counters)?;
 
         let (archive, tasks, pulls) = Archive::new();
         let shared = Shared {
@@ -143,6 +147,7 @@ impl Setup {
             settled: Arc::default(),
             feed: self.feed.clone(),
             epochs,
+            transport: Arc::new(transport),
             outside,
             metrics,
             listener: doors.listener,
@@ -157,12 +162,7 @@ impl Setup {
             turns: Turns::new(first_input(recovery, restored)?),
             settled: Arc::clone(&shared.settled),
             proofs: Proofs::start(shared.chain, &shared.links, &shared.listener, &shared.outside)?,
-            queries: Queries::start(
-                &self.application,
-                &shared.listener,
-                &shared.metrics,
-                &shared.outside,
-            )?,
+            queries: self.queries(&shared)?,
             reach: self.reach(&shared)?,
             replica,
             journal,
@@ -188,6 +188,8 @@ impl Setup {
     fn come_through<T: Types>(
         &mut self,
         ended: &[SharedHandover<T>],
+        recovered: Height,
+        transport: &TransportKey,
         metrics: &Metrics,
     ) -> Arc<Epochs> {
         let epochs = Arc::new(Epochs::new(self.committee.clone()));
@@ -196,7 +198,11 @@ impl Setup {
         let committee = epochs.committee();
         metrics.epoch.set(committee.epoch().0);
         super::members::take_key(&self.keyring, &committee, self.me);
+        if super::members::is_settled_at(&committee, recovered) {
+            epochs.settle();
+        }
         if epochs.is_governed() {
+            super::members::take_transport_key(transport, &epochs, self.me);
             self.members = epochs.peers();
         }
         epochs
@@ -226,6 +232,7 @@ impl Setup {
         &self,
         (peer_socket, client_socket): (PeerSocket, TcpListener),
         shares: &Shares,
+        transport: &TransportKey,
         peer_inbound: Inbound<(ReplicaId, Bytes)>,
         bells: [&Arc<Doorbell>; 2],
         counters: &Arc<Counters>,
@@ -236,7 +243,7 @@ impl Setup {
             ring
         });
         let (me, chain) = (self.me, self.committee.chain());
-        let identity = Identity::new(&self.transport_key)?;
+        let identity = transport.identity();
         let mesh = Mesh {
             me,
             chain,
@@ -301,6 +308,12 @@ impl Setup {
         spawn("archive", shared.outside.guard("archive", archive))
     }
 
+    /// The thread that answers questions.
+    fn queries<T: Types>(&self, shared: &Shared<T>) -> io::Result<Queries> {
+        let Shared { listener, metrics, outside, .. } = shared;
+        Queries::start(&self.application, listener, metrics, outside)
+    }
+
     /// What the clients' thread works with.
     fn requests_stage<T: Types>(
         &self,
@@ -358,6 +371,7 @@ impl Setup {
             epochs: Arc::clone(&shared.epochs),
             me: self.me,
             keyring: Arc::clone(&self.keyring),
+            transport: Arc::clone(&shared.transport),
             metrics: Arc::clone(metrics),
             routes: Routes::default(),
             executed: Vec::new(),
@@ -378,8 +392,20 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, feed, .. } = shared;
-    Running { outside, decider, archived, metrics, counters, peers, epochs, feed, notes, recovered }
+    let Shared { outside, metrics, epochs, feed, transport, .. } = shared;
+    Running {
+        outside,
+        decider,
+        archived,
+        metrics,
+        counters,
+        peers,
+        epochs,
+        feed,
+        transport,
+        notes,
+        recovered,
+    }
 }
 
 /// Makes applications whose calls are noted.

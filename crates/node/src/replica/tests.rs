@@ -5,6 +5,7 @@ mod archive;
 mod changes;
 mod desk;
 mod doorbell;
+mod epochs;
 mod inbox;
 mod lines;
 mod requests;

@@ -2,7 +2,11 @@
 
 use super::*;
 
-over_each_transport!(who_joins_is_reached, who_leaves_gets_the_rest_and_is_refused);
+over_each_transport!(
+    who_joins_is_reached,
+    who_leaves_gets_the_rest_and_is_refused,
+    a_key_is_rotated_and_the_former_one_refused,
+);
 
 /// All of the plan but those with these numbers.
 fn without(plan: &Plan, left_out: &[usize]) -> Vec<Option<Member>> {
@@ -67,4 +71,66 @@ async fn who_leaves_gets_the_rest_and_is_refused(transport: TransportName) {
     until("the other one is reached", || are_alone(&nodes, &[0, 1, 2, 3])).await;
     nodes[3].peers.send(ReplicaId(1), Bytes::from_static(b"welcome"));
     while next(&mut nodes[1].inbound).await != (ReplicaId(3), Bytes::from_static(b"welcome")) {}
+}
+
+/// The members with another key of one of them, and the former one beside it or not.
+fn with_key(plan: &Plan, number: usize, key: u8, former: Option<u8>) -> Vec<Option<Member>> {
+    let mut members = without(plan, &[]);
+    let former = former.map(|number| identity(number).key());
+    let member = members[number].as_mut().unwrap();
+    (member.key, member.former) = (identity(key).key(), former);
+    members
+}
+
+/// Whether nobody misses anybody.
+fn are_all_connected(nodes: &[Node]) -> bool {
+    are_alone(nodes, &(0..nodes.len()).collect::<Vec<_>>())
+}
+
+/// The others accept both keys while some have heard of the new one and others have not.
+async fn a_key_is_rotated_and_the_former_one_refused(transport: TransportName) {
+    // Replica 0 dials, replica 3 is dialled, replica 1 is both.
+    for rotates in [0, 3, 1] {
+        let plan = Plan::new(transport, 4);
+        let proven = identity(rotates);
+        let start = |number: u8| {
+            let own = if number == rotates { proven.clone() } else { identity(number) };
+            plan.start_as(number, own, CHAIN)
+        };
+        let mut nodes: Vec<Node> = (0..4).map(start).collect();
+        until("all are connected", || are_all_connected(&nodes)).await;
+        let (at, others) = (rotates as usize, (0..4).filter(|number| *number != rotates as usize));
+        let others: Vec<usize> = others.collect();
+        let opened = |nodes: &[Node]| value(&nodes[at].counters.opened);
+
+        // Some have heard of the new key, and not the one that has it; then it goes over, too.
+        let both = with_key(&plan, at, 40, Some(rotates));
+        nodes[others[0]].peers.change_members(both.clone());
+        until("nobody is cut off", || are_all_connected(&nodes)).await;
+        proven.change(&SecretKey::from_seed(&[40; 32])).unwrap();
+        for number in &others {
+            nodes[*number].peers.change_members(both.clone());
+        }
+        until("they are still connected", || are_all_connected(&nodes)).await;
+
+        // From now on the new key alone counts: connections by the former one end.
+        let before = opened(&nodes);
+        for number in &others {
+            nodes[*number].peers.change_members(with_key(&plan, at, 40, None));
+        }
+        until("each connection is made anew", || opened(&nodes) >= before + 3).await;
+        until("all are connected by the new key", || are_all_connected(&nodes)).await;
+        nodes[others[1]].peers.send(ReplicaId(at as u16), Bytes::from_static(b"by the new key"));
+        while next(&mut nodes[at].inbound).await.1 != "by the new key" {}
+
+        // Whoever has the former key is nobody.
+        nodes.remove(at).peers.close().await;
+        let refused: Vec<u64> = nodes.iter().map(|node| value(&node.counters.wrong_key)).collect();
+        nodes.insert(at, plan.start_as(rotates, identity(rotates), CHAIN));
+        for (number, refused) in others.iter().zip(refused) {
+            let counters = &nodes[*number].counters;
+            until("the former key is refused", || value(&counters.wrong_key) > refused).await;
+            assert!(!nodes[*number].peers.is_connected(ReplicaId(at as u16)));
+        }
+    }
 }

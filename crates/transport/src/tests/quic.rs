@@ -11,7 +11,7 @@ async fn first_datagram() -> Vec<u8> {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
     let limits = Limits { handshake: PATIENCE, ..Limits::peers() };
-    let way = Quic::way(&identity(0), identity(1).key()).unwrap();
+    let way = Quic::way(&identity(0), &[identity(1).key()]).unwrap();
     let hello = Hello::peer(CHAIN, ReplicaId(0));
     let mut datagram = vec![0; 1 << 16];
     let count = tokio::select! {

@@ -15,7 +15,7 @@ use super::*;
 /// The error of dialling `address` over `C`.
 async fn failure<C: Carrier>(address: &str, key: u8, patience: Duration) -> HandshakeError {
     let limits = Limits { handshake: patience, ..Limits::peers() };
-    let way = C::way(&identity(0), identity(key).key()).unwrap();
+    let way = C::way(&identity(0), &[identity(key).key()]).unwrap();
     let hello = Hello::peer(Digest([9; 32]), ReplicaId(0));
     C::dial(&way, address, hello, limits).await.err().expect("no failure")
 }

@@ -13,7 +13,7 @@ async fn first_datagrams(token: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
     let limits = Limits { handshake: PATIENCE, ..Limits::peers() };
-    let way = Udp::way(&identity(0), identity(1).key()).unwrap();
+    let way = Udp::way(&identity(0), &[identity(1).key()]).unwrap();
     let hello = Hello::peer(CHAIN, ReplicaId(0));
     let mut datagrams = [vec![0; 1 << 16], vec![0; 1 << 16]];
     tokio::select! {

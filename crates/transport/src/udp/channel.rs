@@ -217,8 +217,8 @@ impl Channel {
         let statement = self.statement(self.side).ok_or_else(|| {
             rustls::Error::General("the other side has shown no certificate".to_owned())
         })?;
-        let signature = identity.sign(&statement)?;
-        Ok([&identity.key().0[..], &signature].concat())
+        let (key, signature) = identity.sign(&statement)?;
+        Ok([&key.0[..], &signature].concat())
     }
 
     /// The key of the other end, if `proof` is valid.

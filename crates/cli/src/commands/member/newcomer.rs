@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_core::ReplicaId;
+use quorate_core::{Digest, ReplicaId};
 use quorate_node::config::{Finding, Home, HostPort, Overrides, Place, load, load_cluster};
-use quorate_node::newcomer::{self, Newcomer};
+use quorate_node::newcomer::{self, Newcomer, NextKey};
 use serde_json::json;
 
 use super::Known;
@@ -38,35 +38,42 @@ pub struct Arguments {
     id: Option<u16>,
 }
 
-/// Make the next consensus key of the replica in this home, beside the one in use. The replica may
-/// run. What it writes to config/next-key.toml is for an administrator (`quorate member
+/// Make the next key of the replica in this home, beside the one in use: its consensus key, or with
+/// --transport the one of its connections. The replica may run. What it writes to
+/// config/next-key.toml (config/next-transport-key.toml) is for an administrator (`quorate member
 /// rotate-key`); the key itself never leaves this machine.
 #[derive(Debug, Args)]
 pub struct KeyArguments {
     /// The replica's home.
     #[command(flatten)]
     home: HomeArgument,
+    /// The key of its connections, and not the one for votes.
+    #[arg(long)]
+    transport: bool,
 }
 
 pub(super) fn next_key(arguments: &KeyArguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let loaded = load(&home, &Overrides::with_process_environment(Vec::new()))?;
     warn(&loaded.warnings);
-    let next = newcomer::next_key(&loaded);
-    let next = next.map_err(|finding| Failure::new(Exit::Usage, finding))?;
-    let (id, file) = (next.member.id, home.next_file());
+    let which = if arguments.transport { NextKey::Transport } else { NextKey::Consensus };
+    let member = newcomer::next_key(&loaded, which)?.member;
+    let (id, name, file) = (member.id, which.name(), home.next_file(which.name()));
+    let key = match which {
+        NextKey::Consensus => member.consensus_key.to_string(),
+        NextKey::Transport => Digest(member.transport_key.0).to_string(),
+    };
     match format {
         Format::Table => print(&format!(
-            "replica {id} is ready for the consensus key {}\n\
+            "replica {id} is ready for the {name} key {key}\n\
              hand {} to an administrator: quorate member rotate-key FILE\n",
-            next.member.consensus_key,
             file.display()
         )),
-        Format::Json => print_json(&json!({
-            "replica": id.0,
-            "consensus_key": next.member.consensus_key.to_string(),
-            "next_key": file.display().to_string(),
-        })),
+        Format::Json => {
+            let mut told = json!({ "replica": id.0, "next_key": file.display().to_string() });
+            told[format!("{name}_key")] = key.into();
+            print_json(&told)
+        }
     }
 }
 

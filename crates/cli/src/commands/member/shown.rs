@@ -1,7 +1,7 @@
 //! Members and changes, for people and for programs.
 
 use quorate_core::base::membership::Member;
-use quorate_core::{Committee, ReplicaId};
+use quorate_core::{Committee, Digest, ReplicaId};
 use quorate_node::client::change::unreached;
 use quorate_node::config::Contact;
 use serde_json::{Value, json};
@@ -81,6 +81,10 @@ fn rows(committee: &Committee, trouble: impl Fn(ReplicaId) -> Option<String>) ->
     table(["REPLICA", "WEIGHT", "PEERS", "CLIENTS", "STATE"], &rows)
 }
 
+fn transport_key(member: &Member) -> Option<String> {
+    Contact::of(member).ok().map(|contact| Digest(contact.transport_key.0).to_string())
+}
+
 fn weight(member: &Member) -> String {
     match member.weight {
         0 => "learner".to_owned(),
@@ -98,6 +102,7 @@ pub(super) fn of(committee: &Committee, trouble: impl Fn(ReplicaId) -> Option<St
             "weight": member.weight,
             "learner": member.is_learner(),
             "consensus_key": member.key.to_string(),
+            "transport_key": transport_key(member),
             "peer_address": contact.as_ref().map(|contact| contact.peer_address.to_string()),
             "client_address": contact.as_ref().map(|contact| contact.client_address.to_string()),
             "unreached": trouble(id),
@@ -131,7 +136,10 @@ pub(super) fn differences(before: Option<&Committee>, after: &Committee) -> Stri
                 said.push(format!("{id}: {} -> {}", weight(was), weight(is)));
             }
             (Some(was), Some(is)) if was.key != is.key => {
-                said.push(format!("{id} has another key"))
+                said.push(format!("{id} has another consensus key"))
+            }
+            (Some(was), Some(is)) if transport_key(was) != transport_key(is) => {
+                said.push(format!("{id} has another transport key"))
             }
             _ => {}
         }

@@ -88,12 +88,12 @@ fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
     let mut keys = BTreeMap::new();
     let mut addresses = BTreeMap::new();
     for (member, place) in members {
-        let id = member.id;
+        let id = member.label();
         for (role, key) in [
             ("consensus_key", member.consensus_key.as_bytes()),
             ("transport_key", &member.transport_key.0[..]),
         ] {
-            if let Some((other, first)) = keys.insert(key, (id, role)) {
+            if let Some((other, first)) = keys.insert(key, (id.clone(), role)) {
                 findings.push(Finding::new(
                     format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
                     place.clone(),
@@ -104,7 +104,7 @@ fn check_distinct(members: &[(Member, Place)], findings: &mut Vec<Finding>) {
         for (role, address) in
             [("peer_address", &member.peer_address), ("client_address", &member.client_address)]
         {
-            if let Some((other, first)) = addresses.insert(address.clone(), (id, role)) {
+            if let Some((other, first)) = addresses.insert(address.clone(), (id.clone(), role)) {
                 findings.push(Finding::new(
                     format!("`{role}` of replica {id} is also `{first}` of replica {other}"),
                     place.clone(),

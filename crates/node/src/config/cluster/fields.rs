@@ -346,6 +346,12 @@ static MEMBER_FIELDS: &[Field] = &[
         preset: Preset::Required,
         comment: "where clients reach it",
     },
+    Field {
+        key: "name",
+        kind: Kind::Name,
+        preset: Preset::Absent,
+        comment: "what its owner calls it; no part of the chain's identity",
+    },
 ];
 
 /// The keys of `member.toml`, which a newcomer hands to an administrator.

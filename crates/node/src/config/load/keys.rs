@@ -51,14 +51,14 @@ impl Loaded {
             &role,
             key_file::read_consensus(role.file, self.cluster.signatures),
             public_half,
-            &self.consensus_keys(),
+            &self.keys_since(&files.consensus, &member.consensus_key),
         );
         let role = Role { name: "transport", file: &files.transport, set: &places.transport };
         let transport = self.matching(
             &role,
             key_file::read(role.file),
             |key| ReplicaKey::from(key.public_key().0),
-            &[ReplicaKey::from(member.transport_key.0)],
+            &self.keys_since(&files.transport, &ReplicaKey::from(member.transport_key.0)),
         );
         match (consensus, transport) {
             (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
@@ -69,16 +69,16 @@ impl Loaded {
         }
     }
 
-    /// The consensus keys that this member may have by now: the first one, and those that it went
+    /// The keys that this member may have by now in a file: the first one, and those that it went
     /// over to since.
-    fn consensus_keys(&self) -> Vec<ReplicaKey> {
-        let noted = beside(&self.node.keys.consensus, "public");
+    fn keys_since(&self, file: &Path, first: &ReplicaKey) -> Vec<ReplicaKey> {
+        let noted = beside(file, "public");
         let noted = std::fs::read_to_string(noted).unwrap_or_default();
         let later = noted.lines().filter_map(|line| match Kind::Hex(&[32]).parse(line)? {
             Value::Hex(bytes) => ReplicaKey::new(&bytes),
             _ => None,
         });
-        [self.member.consensus_key.clone()].into_iter().chain(later).collect()
+        [first.clone()].into_iter().chain(later).collect()
     }
 
     /// The key that was read, if it is one of those that are `expected`.

@@ -1,0 +1,174 @@
+//! `quorate genesis`
+
+mod arguments;
+mod verify;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use quorate_node::ceremony;
+use quorate_node::config::HostPort;
+use quorate_node::config::genesis::{Proposal, seal};
+use serde_json::json;
+
+use crate::arguments::HomeArgument;
+use crate::failure::Failure;
+use crate::output::{Format, print, print_json, table};
+
+/// What an owner does in a genesis ceremony.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a proposal: all that the owners agree on, but their replicas. Edit it before the first
+    /// one joins.
+    New(arguments::NewArguments),
+    /// Join a proposal: make the keys of a replica on its own machine. What it writes to
+    /// config/genesis-member.toml is for the other owners, and holds no secret.
+    Join(JoinArguments),
+    /// Make cluster.toml of a proposal and the files of all owners. All who seal the same files get
+    /// the same bytes; compare the genesis digest.
+    Seal(SealArguments),
+    /// Sign a sealed cluster.toml, if all in it is as this owner agreed to, and take it into the
+    /// home. The signature in config/genesis-signature.toml is for the other owners.
+    Sign(SignArguments),
+    /// Say who has signed a cluster.toml and who is missing; exit code 1 if somebody is.
+    Verify(verify::Arguments),
+}
+
+/// Who joins.
+#[derive(Debug, Args)]
+pub struct JoinArguments {
+    /// The proposal.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The folder of the replica's home; made, and never written over.
+    #[arg(long, value_name = "FOLDER")]
+    home: PathBuf,
+    /// What others call this owner. Replicas are numbered in the order of the names.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Where other replicas will reach it.
+    #[arg(long, value_name = "ADDRESS")]
+    replica_address: HostPort,
+    /// Where clients will reach it.
+    #[arg(long, value_name = "ADDRESS")]
+    client_address: HostPort,
+}
+
+/// What is sealed.
+#[derive(Debug, Args)]
+pub struct SealArguments {
+    /// The proposal.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The genesis-member.toml of each owner, the own one among them, in any order.
+    #[arg(required = true, value_name = "MEMBER")]
+    members: Vec<PathBuf>,
+    /// Where the result goes. Another file of that name is never written over.
+    #[arg(long, value_name = "FILE", default_value = "cluster.toml")]
+    out: PathBuf,
+}
+
+/// What is signed.
+#[derive(Debug, Args)]
+pub struct SignArguments {
+    /// The sealed cluster.toml.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    home: HomeArgument,
+    /// Where the replica tells status and metrics.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    http: HostPort,
+}
+
+/// Runs `genesis`.
+pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
+    match command {
+        Command::New(arguments) => arguments::new(arguments, format),
+        Command::Join(arguments) => join(arguments, format),
+        Command::Seal(arguments) => sealed(arguments, format),
+        Command::Sign(arguments) => sign(arguments, format),
+        Command::Verify(arguments) => verify::run(arguments, format),
+    }
+}
+
+fn join(arguments: &JoinArguments, format: Format) -> Result<(), Failure> {
+    let JoinArguments { file, home, name, replica_address, client_address } = arguments;
+    let reached = arguments::reached(replica_address, client_address, name)?;
+    let home = quorate_node::config::Home::new(home);
+    let owner = ceremony::join(file, &home, name, reached)?;
+    let (member, key) = (home.owner_file(), owner.administrator.map(|_| home.administrator_file()));
+    match format {
+        Format::Table => {
+            let key = key.map(|file| format!("administrator: {}\n", file.display()));
+            print(&format!(
+                "{name} has keys in {}\n{}hand {} to all other owners; it holds no secret\n",
+                home.config_folder().display(),
+                key.unwrap_or_default(),
+                member.display()
+            ))
+        }
+        Format::Json => print_json(&json!({
+            "name": name,
+            "home": home.root().display().to_string(),
+            "member": member.display().to_string(),
+            "administrator_key": key.map(|file| file.display().to_string()),
+            "consensus_key": owner.member.consensus_key.to_string(),
+        })),
+    }
+}
+
+fn sealed(arguments: &SealArguments, format: Format) -> Result<(), Failure> {
+    let SealArguments { file, members, out } = arguments;
+    let cluster = seal(&Proposal::load(file)?, members)?;
+    ceremony::write_once(out, &cluster.to_toml()).map_err(arguments::usage)?;
+    let (genesis, chain) = (cluster.genesis_digest(), cluster.chain_digest());
+    match format {
+        Format::Table => {
+            let rows = cluster.members.iter().map(|member| {
+                let name = member.name.clone().unwrap_or_default();
+                let (peer, client) = (&member.peer_address, &member.client_address);
+                [member.id.to_string(), name, peer.to_string(), client.to_string()]
+            });
+            let rows = table(["REPLICA", "NAME", "PEERS", "CLIENTS"], &rows.collect::<Vec<_>>());
+            print(&format!(
+                "{rows}\nsealed: {}, of chain {} ({chain})\n\
+                 genesis digest {genesis}: compare it with all other owners, then sign\n",
+                out.display(),
+                cluster.chain,
+            ))
+        }
+        Format::Json => print_json(&json!({
+            "cluster": out.display().to_string(),
+            "chain": cluster.chain,
+            "chain_digest": chain.to_string(),
+            "genesis_digest": genesis.to_string(),
+            "replicas": cluster.members.iter().map(|member| json!({
+                "id": member.id.0,
+                "name": member.name,
+            })).collect::<Vec<_>>(),
+        })),
+    }
+}
+
+fn sign(arguments: &SignArguments, format: Format) -> Result<(), Failure> {
+    let home = arguments.home.home();
+    let (cluster, member) = ceremony::sign(&arguments.file, &home, &arguments.http)?;
+    let (genesis, file) = (cluster.genesis_digest(), home.signature_file());
+    match format {
+        Format::Table => print(&format!(
+            "replica {} signed the cluster of genesis digest {genesis}\n\
+             hand {} to all other owners\n\
+             the home has cluster.toml: quorate init --home {}\n",
+            member.label(),
+            file.display(),
+            home.root().display()
+        )),
+        Format::Json => print_json(&json!({
+            "replica": member.id.0,
+            "name": member.name,
+            "genesis_digest": genesis.to_string(),
+            "signature": file.display().to_string(),
+        })),
+    }
+}

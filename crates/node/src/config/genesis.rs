@@ -1,0 +1,116 @@
+//! The genesis ceremony: owners who do not trust each other begin a cluster together. Each makes
+//! its keys on its own machine, and no secret leaves it.
+//!
+//! | step | who | makes | rests on |
+//! |---|---|---|---|
+//! | propose | one owner | a [`Proposal`]: `cluster.toml` without replicas | nothing |
+//! | join | each owner | an [`Owner`]: the public half of its keys, and where it is reached | the proposal's digest |
+//! | seal | each owner | `cluster.toml` ([`seal`]), the same bytes at all | every file of step 2 |
+//! | sign | each owner | a signature ([`Signatures`]) under the genesis digest | what it sealed itself |
+//!
+//! # What an owner knows at the end
+//! * **Its own part is as it said.** It signs a `cluster.toml` in which its keys and addresses
+//!   stand, and whose other settings are those of the proposal that it joined.
+//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and all
+//!   that the owner says of itself. So nobody can put another's key into its own file (a *rogue
+//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and a
+//!   file of one ceremony is of no use in another. BLS keys have their own proof of possession as
+//!   well, which replicas check at each start.
+//! * **All signed the same.** A signature covers the [`Cluster::genesis_digest`]: every setting,
+//!   key and address. Who is missing has not signed this cluster.
+//!
+//! That the names are those of the right people is not proven by any key. Owners compare the
+//! genesis digest over a channel by which they know each other.
+//!
+//! # After the ceremony
+//! The owner's home keeps what it signed ([`Home::signed_file`]). A `cluster.toml` beside it that
+//! says something else is refused wherever it is loaded, with the fields that differ; and so is one
+//! beside [`Home::signatures_file`] that not all have signed.
+
+mod difference;
+mod owner;
+mod proposal;
+mod sealing;
+mod signatures;
+
+use std::path::Path;
+
+use quorate_core::Digest;
+use quorate_core::base::wire::{Encode as _, put_bytes};
+
+use super::cluster::Cluster;
+use super::finding::{Finding, Place};
+use super::home::Home;
+use super::load::{self, ReadCluster};
+
+pub use difference::{Difference, differences};
+pub use owner::{Owner, Reached, Secrets};
+pub use proposal::Proposal;
+pub use sealing::{LEAST_OWNERS, seal};
+pub use signatures::Signatures;
+
+/// The parts of a ceremony that a key signs in.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Part {
+    /// What an owner says of itself, by its consensus key.
+    Consensus = 0,
+    /// The same, by its transport key.
+    Transport = 1,
+    /// The same, by its administrator's key.
+    Administrator = 2,
+    /// The sealed cluster, by a replica's consensus key.
+    Sealed = 3,
+}
+
+impl Cluster {
+    /// The digest of all that owners agree on as they begin a cluster: the chain's identity, and
+    /// what may change without making another chain (transports, transport keys, addresses, names).
+    #[must_use]
+    pub fn genesis_digest(&self) -> Digest {
+        let mut bytes = self.chain_digest().0.to_vec();
+        put_bytes(&mut bytes, self.transport.name().as_bytes());
+        bytes.push(self.tentative.into());
+        for member in &self.members {
+            member.contact().encode(&mut bytes);
+            put_bytes(&mut bytes, member.name.as_deref().unwrap_or_default().as_bytes());
+        }
+        Digest::of("quorate genesis 1", &bytes)
+    }
+}
+
+/// Checks a `cluster.toml` against what lies beside it: what this owner signed, and the signatures
+/// of all. Neither need be there.
+pub(super) fn check_beside(file: &Path, read: &ReadCluster, findings: &mut Vec<Finding>) {
+    let Some(folder) = file.parent() else { return };
+    let found = findings.len();
+    let signed = Home::signed_in(folder);
+    if signed.exists()
+        && let Some(agreed) = load::read_alone(&signed, findings, &mut Vec::new())
+    {
+        let remedy = format!(
+            "put {} in its place; or, if all owners agreed on the change, move that file and {} away",
+            signed.display(),
+            Home::signatures_in(folder).display()
+        );
+        let differences = differences(&agreed.cluster, &read.cluster);
+        let finding = |difference: &Difference| {
+            let place = read.place_of(&difference.key, file);
+            Finding::new(format!("{difference} in what this owner signed"), place, remedy.clone())
+        };
+        findings.extend(differences.iter().map(finding));
+    }
+    let signatures = Home::signatures_in(folder);
+    if findings.len() == found
+        && signatures.exists()
+        && let Some(read_in) = Signatures::read(&signatures, &read.cluster, findings)
+        && let [first, ..] = &read_in.missing(&read.cluster)[..]
+    {
+        let missing = read_in.missing(&read.cluster).len();
+        findings.push(Finding::new(
+            format!("{missing} owners have not signed this cluster, {first} among them"),
+            Place::File(signatures),
+            "gather the signatures of all (`quorate genesis verify --out`), or remove this file",
+        ));
+    }
+}

@@ -1,0 +1,205 @@
+//! What owners begin with.
+
+use std::path::{Path, PathBuf};
+
+use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
+use quorate_core::base::membership::Governance;
+use quorate_core::base::wire::put_bytes;
+use quorate_core::{Digest, ReplicaId};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
+
+use super::LEAST_OWNERS;
+use crate::config::cluster::{self, Member};
+use crate::config::document::{self, Document};
+use crate::config::finding::{ConfigError, Finding, Place};
+use crate::config::load::{FlagSetting, apply_flags, public_half};
+use crate::config::quantity::HostPort;
+use crate::config::schema::{Preset, Schema, Settings, Value};
+
+pub(super) const ADMINISTRATORS: &str = "governance.administrators";
+const APPROVALS: &str = "governance.approvals";
+
+/// What a file may set only with some protocols or leaders.
+const OPTIONS: [&str; 4] = ["fixed_leader", "sampling", "liveness", "tentative"];
+
+/// The keys of a proposal: those of `cluster.toml`, without the replicas.
+static PROPOSAL: Schema = Schema {
+    title: "A proposal: what the owners of a cluster that is to begin agree on, but the replicas.\n\
+            Edit it before the first owner joins. Each owner reads it and runs\n\
+            `quorate genesis join`; what they sign then is bound to every value in it.\n\
+            `approvals` in [governance] without `administrators`: each owner brings a key of an\n\
+            administrator.",
+    tables: cluster::SCHEMA.tables,
+    fields: cluster::SCHEMA.fields,
+    list: None,
+};
+
+/// All that owners agree on before they make their keys: `cluster.toml` without the replicas.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    pub(super) file: PathBuf,
+    digest: Digest,
+    /// With the defaults of what the file leaves out.
+    pub(super) settings: Settings,
+}
+
+impl Proposal {
+    /// A proposal with these values, and the defaults of the others: its text, for `file`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong.
+    pub fn text(file: &Path, values: &[FlagSetting]) -> Result<String, ConfigError> {
+        let (mut findings, mut settings) = (Vec::new(), Settings::default());
+        apply_flags(values, &PROPOSAL, &mut settings, &mut findings);
+        let text = PROPOSAL.render(&with_defaults(settings.clone()), &[]);
+        settings.fill_presets(PROPOSAL.fields);
+        check(file, &settings, &mut findings);
+        ConfigError::unless_clean(Some(text), findings)
+    }
+
+    /// Reads a proposal.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let mut findings = Vec::new();
+        let read = Self::read(file, &mut findings);
+        ConfigError::unless_clean(read, findings)
+    }
+
+    fn read(file: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
+        let mut settings = document::read(file, &PROPOSAL, findings)?.settings;
+        let place = Place::File(file.to_owned());
+        document::report_missing(&settings, PROPOSAL.fields, "", &place, findings);
+        let digest = digest(&settings);
+        settings.fill_presets(PROPOSAL.fields);
+        if findings.is_empty() {
+            check(file, &settings, findings);
+        }
+        Some(Self { file: file.to_owned(), digest, settings })
+    }
+
+    /// What is signed in the ceremony: the digest of all that the file sets. Comments, order and
+    /// spelling do not count.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The name of the chain.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        self.settings.text("chain").unwrap_or_default()
+    }
+
+    /// What replicas sign with.
+    #[must_use]
+    pub fn scheme(&self) -> SchemeName {
+        scheme(&self.settings)
+    }
+
+    /// Whether each owner brings the key of an administrator.
+    #[must_use]
+    pub fn is_governed_by_owners(&self) -> bool {
+        is_governed_by_owners(&self.settings)
+    }
+
+    /// The settings of a cluster with these administrators, if owners bring them.
+    pub(super) fn settings_with(&self, administrators: Vec<PublicKey>) -> Settings {
+        let mut settings = self.settings.clone();
+        if self.is_governed_by_owners() {
+            let source = settings.source(APPROVALS);
+            settings.set(ADMINISTRATORS, Value::Keys(administrators), source);
+        }
+        settings
+    }
+}
+
+/// Spells the defaults out, so that people see what they agree on. Options that not every protocol
+/// has are left out.
+fn with_defaults(mut settings: Settings) -> Settings {
+    for field in PROPOSAL.fields {
+        if let Preset::Is(text) = field.preset
+            && !OPTIONS.contains(&field.key)
+            && settings.get(field.key).is_none()
+            && let Some(value) = field.kind.parse(text)
+        {
+            settings.set(field.key, value, Place::Default);
+        }
+    }
+    settings
+}
+
+fn scheme(settings: &Settings) -> SchemeName {
+    let named = settings.text("signatures").and_then(|name| name.parse().ok());
+    named.unwrap_or(SchemeName::Ed25519)
+}
+
+fn is_governed_by_owners(settings: &Settings) -> bool {
+    settings.mentions(APPROVALS) && !settings.mentions(ADMINISTRATORS)
+}
+
+fn digest(settings: &Settings) -> Digest {
+    let mut bytes = Vec::new();
+    for (key, setting) in settings.iter() {
+        put_bytes(&mut bytes, key.as_bytes());
+        put_bytes(&mut bytes, setting.value.to_string().as_bytes());
+    }
+    Digest::of("quorate genesis proposal 1", &bytes)
+}
+
+/// Checks what the keys say together, as for a cluster of stand-ins.
+fn check(file: &Path, settings: &Settings, findings: &mut Vec<Finding>) {
+    let scheme = scheme(settings);
+    let source = settings.source("signatures");
+    if scheme.is_dealt() {
+        return findings.push(Finding::new(
+            format!(
+                "`signatures` is \"{scheme}\": its keys are shares of one, and the dealer who makes \
+                 them knows all of them"
+            ),
+            source,
+            "set signatures = \"bls12-381\", which joins signatures as well; or have somebody deal whom \
+             all trust (`quorate keygen --threshold`; docs/operations.md, \"Keys\")",
+        ));
+    }
+    if scheme == SchemeName::None {
+        return findings.push(Finding::new(
+            "`signatures` is \"none\": no owner could prove that it holds its key",
+            source,
+            "choose a scheme that signs; `quorate testnet init` makes clusters for experiments",
+        ));
+    }
+    let mut trial = settings.clone();
+    if is_governed_by_owners(settings) {
+        let keys = (0..Governance::MAX_ADMINISTRATORS).map(|at| stand_in(at).public_key());
+        trial.set(ADMINISTRATORS, Value::Keys(keys.collect()), settings.source(APPROVALS));
+    }
+    let place = Place::File(file.to_owned());
+    let members = (0..LEAST_OWNERS).filter_map(|id| stand_in_member(scheme, id));
+    let list = members.map(|member| (place.clone(), member.settings())).collect();
+    cluster::from_document(file, &Document { settings: trial, list }, findings);
+}
+
+fn seed(number: usize) -> [u8; 32] {
+    let mut seed = [1; 32];
+    seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
+    seed
+}
+
+fn stand_in(number: usize) -> SecretKey {
+    SecretKey::from_seed(&seed(number))
+}
+
+fn stand_in_member(scheme: SchemeName, id: usize) -> Option<Member> {
+    let consensus = ConsensusKey::from_bytes(scheme, &seed(100 + id))?;
+    Some(Member {
+        id: ReplicaId(id as u16),
+        consensus_key: public_half(&consensus),
+        proof_of_possession: consensus.proof_of_possession(),
+        transport_key: stand_in(200 + id).public_key(),
+        peer_address: HostPort::loopback(1 + id as u16),
+        client_address: HostPort::loopback(101 + id as u16),
+        name: None,
+    })
+}
