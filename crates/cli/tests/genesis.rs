@@ -1,5 +1,5 @@
-//! The genesis ceremony: what owners may do wrong, and what they may do to each other. How a cluster
-//! begins this way is in `processes/owners.rs`.
+//! The genesis ceremony: what owners may do wrong, and what they may do to each other. How a
+//! cluster begins this way is in `processes/owners.rs`.
 
 mod program;
 

@@ -96,9 +96,9 @@ fn secrets(proposal: &Proposal, root: &Path) -> Result<Secrets, Finding> {
     })
 }
 
-/// Signs a sealed cluster with the keys of `home`, if it is the one that its owner wants: the home's
-/// keys and addresses stand in it, and all else is as the proposal said. From then on the home has
-/// `cluster.toml`, `node.toml` with `http` for status and metrics, and the signature
+/// Signs a sealed cluster with the keys of `home`, if it is the one that its owner wants: the
+/// home's keys and addresses stand in it, and all else is as the proposal said. From then on the
+/// home has `cluster.toml`, `node.toml` with `http` for status and metrics, and the signature
 /// ([`Home::signature_file`]). Doing it again changes nothing.
 ///
 /// # Errors

@@ -102,7 +102,8 @@ impl NextKey {
 /// that names it.
 ///
 /// # Errors
-/// [`ConfigError`], with the place and the remedy: members are fixed, or a next key is there already.
+/// [`ConfigError`], with the place and the remedy: members are fixed, or a next key is there
+/// already.
 pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigError> {
     let Loaded { home, cluster, node, member, .. } = loaded;
     if !cluster.is_governed() {

@@ -190,8 +190,8 @@ impl Peers {
     }
 
     /// From now on these are the members. New ones are dialled, or may dial. Whoever is none any
-    /// more, or has a key fewer, gets what is queued for it; then its connection ends. A key that is
-    /// not accepted any more is refused.
+    /// more, or has a key fewer, gets what is queued for it; then its connection ends. A key that
+    /// is not accepted any more is refused.
     pub fn change_members(&self, members: Vec<Option<Member>>) {
         self.shared.change_members(members);
     }

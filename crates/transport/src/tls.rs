@@ -80,9 +80,9 @@ impl Identity {
         Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A secret that only this replica knows, and that survives a restart with the same key. With it
-    /// the replica proves that a connection from before the restart is gone (stateless resets, in
-    /// QUIC and in UDP).
+    /// A secret that only this replica knows, and that survives a restart with the same key. With
+    /// it the replica proves that a connection from before the restart is gone (stateless resets,
+    /// in QUIC and in UDP).
     pub(super) fn restart_secret(&self) -> &Digest {
         &self.restart_secret
     }

@@ -1,5 +1,5 @@
-//! Owners who do not trust each other begin a cluster as `docs/operations.md` tells them to, command
-//! for command. Each has a folder of its own; what is handed over is a copy of a file.
+//! Owners who do not trust each other begin a cluster as `docs/operations.md` tells them to,
+//! command for command. Each has a folder of its own; what is handed over is a copy of a file.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};

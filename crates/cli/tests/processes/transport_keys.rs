@@ -132,8 +132,8 @@ fn over_udp_transport_keys_are_rotated_and_nothing_is_lost() {
     transport_keys_are_rotated(&["--transport", "udp"]);
 }
 
-/// All members that a replica knows go over to other transport keys while it is away. It finds them,
-/// and clients find them by it.
+/// All members that a replica knows go over to other transport keys while it is away. It finds
+/// them, and clients find them by it.
 #[test]
 fn who_was_away_while_all_others_changed_their_transport_keys_finds_them() {
     let mut cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);

@@ -4,17 +4,17 @@
 //! | step | who | makes | rests on |
 //! |---|---|---|---|
 //! | propose | one owner | a [`Proposal`]: `cluster.toml` without replicas | nothing |
-//! | join | each owner | an [`Owner`]: the public half of its keys, and where it is reached | the proposal's digest |
+//! | join | each owner | an [`Owner`]: public keys and addresses | the proposal's digest |
 //! | seal | each owner | `cluster.toml` ([`seal`]), the same bytes at all | every file of step 2 |
-//! | sign | each owner | a signature ([`Signatures`]) under the genesis digest | what it sealed itself |
+//! | sign | each owner | [`Signatures`] under the genesis digest | what it sealed itself |
 //!
 //! # What an owner knows at the end
 //! * **Its own part is as it said.** It signs a `cluster.toml` in which its keys and addresses
 //!   stand, and whose other settings are those of the proposal that it joined.
-//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and all
-//!   that the owner says of itself. So nobody can put another's key into its own file (a *rogue
-//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and a
-//!   file of one ceremony is of no use in another. BLS keys have their own proof of possession as
+//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and
+//!   all that the owner says of itself. So nobody can put another's key into its own file (a *rogue
+//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and
+//!   a file of one ceremony is of no use in another. BLS keys have their own proof of possession as
 //!   well, which replicas check at each start.
 //! * **All signed the same.** A signature covers the [`Cluster::genesis_digest`]: every setting,
 //!   key and address. Who is missing has not signed this cluster.

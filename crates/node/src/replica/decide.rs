@@ -38,7 +38,6 @@ use super::queries::Queries;
 use super::replies::Replies;
 use super::routes::Routes;
 use super::settled::Settled;
-use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 
 /// Most messages of peers in one turn.
@@ -159,8 +158,8 @@ pub struct Reach<T: Types> {
     pub me: ReplicaId,
     /// Its consensus keys.
     pub keyring: Arc<Keyring>,
-    /// The transport keys of this replica.
-    pub transport: Arc<TransportKey>,
+    /// Its transport keys.
+    pub transport: Arc<super::transport_key::TransportKey>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// On which connections a client's key is answered.
@@ -508,8 +507,7 @@ impl<T: Types> Reach<T> {
 
     /// Notes what is committed, for peers that ask for it and for people.
     fn committed(&mut self, blocks: &[BlockOf<T>]) {
-        if !blocks.is_empty() && self.other_root.views > 0 {
-            self.other_root.views = 0;
+        if !blocks.is_empty() && std::mem::take(&mut self.other_root.views) > 0 {
             self.metrics.state_root_differs_at.set(0);
             self.metrics.state_root_differs_views.set(0);
         }

@@ -158,8 +158,8 @@ impl Epochs {
     }
 
     /// Whom there are channels to, by id: the members, those who were before, and those who are to
-    /// be by what is proven. Each by the key that it has by the first of these lists that has it; and
-    /// by the one that it had before, if the next one is not settled.
+    /// be by what is proven. Each by the key that it has by the first of these lists that has it;
+    /// and by the one that it had before, if the next one is not settled.
     #[must_use]
     pub fn peers(&self) -> Vec<Option<Member>> {
         self.read(|known| {

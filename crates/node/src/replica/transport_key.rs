@@ -4,9 +4,10 @@
 //! itself when it connects, to replicas and to clients. A change may name another one (`quorate
 //! member rotate-key`). Then both ends of its links go over:
 //!
-//! 1. **When the epoch begins**, the replica proves the new key on each connection that is made from
-//!    then on. Those that are there stay. The others accept both keys of it
-//!    ([`Epochs::peers`](super::epochs::Epochs::peers)): some hear of the epoch earlier than others.
+//! 1. **When the epoch begins**, the replica proves the new key on each connection that is made
+//!    from then on. Those that are there stay. The others accept both keys of it
+//!    ([`Epochs::peers`](super::epochs::Epochs::peers)): some hear of the epoch earlier than
+//!    others.
 //! 2. **When a certificate of the new epoch is durable at a replica**, that replica accepts the new
 //!    key alone. It ends the connection that it has, which is made anew by the new key.
 //!
