@@ -11,3 +11,4 @@ mod lines;
 mod requests;
 mod routes;
 mod spread;
+mod watch;

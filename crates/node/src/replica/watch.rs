@@ -237,6 +237,18 @@ impl<S: StateMachine> StateMachine for Watched<S> {
         self.application.keeper()
     }
 
+    fn mark(&mut self) -> bool {
+        self.have("marking its state", S::mark)
+    }
+
+    fn keep(&mut self) {
+        self.have("keeping what a block led to", S::keep);
+    }
+
+    fn undo(&mut self) {
+        self.have("undoing a block", S::undo);
+    }
+
     fn fault(&self) -> Option<String> {
         self.application.fault()
     }

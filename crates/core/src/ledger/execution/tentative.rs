@@ -33,15 +33,6 @@ impl Tentative {
 }
 
 impl<S: StateMachine> Execution<S> {
-    /// Whether the application can come back from a block that is not committed in the end.
-    pub fn can_undo(&mut self) -> bool {
-        let can = self.application.mark();
-        if can {
-            self.application.keep();
-        }
-        can
-    }
-
     /// Whether a block is executed that is not committed, for checkers.
     #[must_use]
     pub fn is_tentative(&self) -> bool {
