@@ -22,6 +22,8 @@ use crate::{Adversary, Context};
 
 /// Lies about proofs there are.
 const LIES: u64 = 6;
+/// Lies about what blocks changed.
+const LIES_ABOUT_CHANGES: u64 = 9;
 
 #[derive(Debug, Default)]
 struct LyingReplies {
@@ -57,23 +59,30 @@ impl LyingReplies {
     }
 
     /// Other names of what blocks changed: without the first list, with the head behind it or
-    /// without; with another digest; one list twice; all gone; none.
+    /// without; with another digest; one list twice; all gone; one of another length; one of long
+    /// ago; all executed; none.
     fn lie_about_changes(&mut self, told: &Bytes) -> Bytes {
-        let lie = self.changes % LIES;
+        let lie = self.changes % LIES_ABOUT_CHANGES;
         self.changes += 1;
-        let links = told.get(LINKS..).unwrap_or_default();
-        let said = |before: &[u8], links: &[u8]| {
+        let Some(links) = told.get(LINKS..) else { return told.clone() };
+        let (before, through) = (&told[1..41], &told[41..49]);
+        let said = |before: &[u8], through: &[u8], links: &[u8]| {
             let count = (links.len() / LINK) as u32;
-            [&[1], before, &told[41..49], &count.to_le_bytes(), links].concat().into()
+            [&[1], before, through, &count.to_le_bytes(), links].concat().into()
         };
-        let Some((first, rest)) = links.split_at_checked(LINK) else { return told.clone() };
-        match lie {
-            0 => said(&told[1..41], rest),
-            1 => said(&[&first[..8], &told[9..41]].concat(), rest),
-            2 => changed(told, told.len() - 1),
-            3 => said(&told[1..41], &[first, first, rest].concat()),
-            4 => [&[0][..], &u64::MAX.to_le_bytes()].concat().into(),
-            _ => said(&told[1..41], &[]),
+        match (lie, links.split_at_checked(LINK)) {
+            // So the watcher takes an old head for a new one, and goes back.
+            (6, _) => said(before, &[0; 8], &[&1u64.to_le_bytes()[..], &[1; 4 + 32]].concat()),
+            (7, None) => said(before, &[u8::MAX; 8], &[]),
+            (_, None) => told.clone(),
+            (0, Some((_, rest))) => said(before, through, rest),
+            (1, Some((first, rest))) => said(&[&first[..8], &told[9..41]].concat(), through, rest),
+            (2, _) => changed(told, told.len() - 1),
+            (3, Some((first, _))) => said(before, through, &[first, links].concat()),
+            (4, _) => [&[0][..], &u64::MAX.to_le_bytes()].concat().into(),
+            // Of another length.
+            (5, _) => changed(told, LINKS + 8),
+            _ => said(before, through, &[]),
         }
     }
 }

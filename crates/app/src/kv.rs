@@ -129,10 +129,22 @@ struct Told {
     list: List,
     /// The block behind the mark, which may never be committed.
     tentative: Option<Block>,
+    /// Whether the feed has heard of this store.
+    placed: bool,
 }
 
 impl Told {
-    fn committed(&self, block: Block) {
+    /// The feed goes on behind this head, unless it knows of a block: the state may have been taken
+    /// over.
+    fn place(&mut self, head: Head) {
+        if let Some(feed) = self.feed.as_ref().filter(|_| !self.placed) {
+            feed.begin(head);
+        }
+        self.placed = true;
+    }
+
+    fn committed(&mut self, block: Block) {
+        self.placed = true;
         if let Some(feed) = &self.feed {
             feed.committed(block);
         }
@@ -261,6 +273,7 @@ impl<M: Storage> StateMachine for KeyValue<M> {
     }
 
     fn root(&mut self) -> Digest {
+        self.told.place(self.marked.as_ref().unwrap_or(&self.map).head());
         proof::root_of(&self.map.root(), &self.map.head())
     }
 

@@ -205,7 +205,7 @@ proptest! {
     /// before them.
     #[test]
     fn a_liar_is_found_out(
-        sizes in vec(any::<bool>(), 3..10), from in any::<Index>(), which in any::<Index>(), how in 0u8..6,
+        sizes in vec(any::<bool>(), 3..10), from in any::<Index>(), which in any::<Index>(), how in 0u8..7,
     ) {
         let mut told = Told::new(KeyValue::new(), bounds());
         for (at, changes) in sizes.iter().enumerate() {
@@ -231,6 +231,8 @@ proptest! {
                 let twice = links.links[at];
                 links.links.insert(at, twice);
             }
+            // The watcher would never hold a true list against it.
+            5 => links.links[at].bytes += 1,
             // The head before is said to be of another height.
             _ => links.before.height.0 += 1,
         }
@@ -323,6 +325,87 @@ fn what_is_not_kept_any_more_is_said_to_be_gone() {
     assert_eq!(told.links(12).up_to(Height(12), told.proven(12)).map(|links| links.len()), Ok(1));
 }
 
+/// A state of before the first height that is wanted vouches for nothing: a watcher that took it
+/// would go back, and hand out changes twice.
+#[test]
+fn a_state_of_before_what_is_wanted_proves_nothing() {
+    let mut told = Told::new(KeyValue::new(), bounds());
+    for at in 1..=4 {
+        told.block(&[Op::Set(at, b"value".to_vec(), 0, false)]);
+    }
+    let lie = Links { before: told.heads[3], through: Height(u64::MAX), links: Vec::new() };
+    assert_eq!(lie.up_to(Height(5), told.proven(3)), Err(NotLinked::Early(Height(3))));
+    assert_eq!(told.links(4).up_to(Height(4), told.proven(4)).map(|links| links.len()), Ok(1));
+}
+
+/// A page holds what fits: a replica that sends less plays for time.
+#[test]
+fn a_page_that_holds_less_than_it_could_is_known() {
+    let mut told = Told::new(KeyValue::new(), bounds());
+    let bytes = quorate_app::kv::feed::MAX_PAGE_BYTES * 2 / 3;
+    for at in 1..=3 {
+        told.block(&[Op::Set(at, vec![b'x'; bytes], 0, false)]);
+    }
+    let links = told.links(1).links;
+    let page = |from, offset| match told.feed.page(Height(from), offset, u32::MAX) {
+        Found::Here(page) => page,
+        Found::Gone(oldest) => panic!("gone: from {oldest:?}"),
+    };
+    let first = page(1, 0);
+    assert_eq!(first.pieces.len(), 2);
+    assert!(first.is_full(links.iter(), 0));
+    // Those of later lists may come on top.
+    assert!(first.is_full(links[..1].iter(), 0));
+    let known = first.pieces[1].bytes.len();
+    let second = page(2, known as u32);
+    assert!(second.is_full(links[1..].iter(), known) && !second.is_full(links[1..].iter(), 0));
+    let mut less = first.clone();
+    less.pieces.pop();
+    assert!(!less.is_full(links.iter(), 0));
+    let mut less = first;
+    less.pieces[1].bytes.truncate(1);
+    assert!(!less.is_full(links.iter(), 0));
+    assert!(!Page { pieces: Vec::new() }.is_full(links.iter(), 0));
+}
+
+/// Names are gathered in parts, which nobody sees.
+#[test]
+fn many_small_lists_are_named_and_sent() {
+    let mut told = Told::new(KeyValue::new(), Bounds { bytes: 1 << 20, lists: 2500 });
+    for _ in 1..=3000 {
+        told.block(&[Op::Set(1, b"value".to_vec(), 0, false)]);
+    }
+    assert_eq!(told.feed.links(Height(500)), Found::Gone(Height(501)));
+    let links = told.links(501);
+    assert_eq!(links.up_to(Height(501), told.proven(3000)).map(|links| links.len()), Ok(2500));
+    let Found::Here(page) = told.feed.page(Height(501), 0, u32::MAX) else { panic!("gone") };
+    assert!(page.is_full(links.links.iter(), 0));
+}
+
+/// Where nothing has changed for long, a replica that starts anew still has all that follows.
+#[test]
+fn after_a_start_nothing_is_gone_that_comes_after_the_last_change() {
+    let mut old = Told::new(KeyValue::new(), bounds());
+    for at in 1..=3 {
+        old.block(&[Op::Set(at, b"value".to_vec(), 0, false)]);
+    }
+    (4..=9).for_each(|_| old.block(&[]));
+    let feed = Arc::new(Feed::new(bounds()));
+    let mut again = KeyValue::new().telling(&feed);
+    again.restore(&mut chunks(&*old.store.snapshot()).into_iter()).unwrap();
+    assert_eq!(again.root(), old.store.root());
+    feed.stands_at(Height(9));
+    // Before any block.
+    assert_eq!(feed.links(Height(3)), Found::Gone(Height(4)));
+    assert!(feed.has(Height(3)) && !feed.has(Height(4)));
+    assert_eq!(feed.through(), Height(9));
+    let write = [Op::Set(4, b"value".to_vec(), 0, false)];
+    execute(&mut again, 10, &write);
+    old.block(&write);
+    let Found::Here(links) = feed.links(Height(4)) else { panic!("it is there") };
+    assert_eq!(links.up_to(Height(4), old.proven(10)).map(|links| links.len()), Ok(1));
+}
+
 /// The head is a part of the state: a snapshot has it, and a checkpoint of the disk.
 #[test]
 fn the_chain_goes_on_behind_snapshots_and_checkpoints() {
@@ -366,6 +449,9 @@ fn a_restored_chain_begins_its_feed_anew() {
     let mut restored = KeyValue::new();
     restored.restore(&mut chunks(&*old.store.snapshot()).into_iter()).unwrap();
     let mut new = Told::new(restored, bounds());
+    new.store.root();
+    new.feed.stands_at(Height(0));
+    assert_eq!(new.feed.oldest(), Height(1));
     new.block(&[]);
     new.block(&[Op::Del(vec![1])]);
     assert_eq!(new.heads[1].height, Height(0));

@@ -23,7 +23,7 @@
 //!
 //! ```text
 //! digest = H("quorate kv feed", digest before [32] ‖ height of the list before u64
-//!            ‖ height u64 ‖ H("quorate kv changes", list) [32])
+//!            ‖ height u64 ‖ bytes of the list u32 ‖ H("quorate kv changes", list) [32])
 //! root   = H("quorate kv root", root of the map [32] ‖ digest [32] ‖ height of the last list u64)
 //! ```
 //!
@@ -59,15 +59,16 @@ impl Head {
     /// Bytes of an encoded one.
     pub const BYTES: usize = 8 + 32;
 
-    /// The head behind the list of a block at `height`.
+    /// The head behind this list. The length counts too: a watcher is to know it before the list.
     #[must_use]
-    pub fn then(&self, height: Height, list: &Digest) -> Self {
-        let mut link = [0; 32 + 8 + 8 + 32];
+    pub fn then(&self, list: &Link) -> Self {
+        let mut link = [0; 32 + 8 + 8 + 4 + 32];
         link[..32].copy_from_slice(&self.digest.0);
         link[32..40].copy_from_slice(&self.height.0.to_le_bytes());
-        link[40..48].copy_from_slice(&height.0.to_le_bytes());
-        link[48..].copy_from_slice(&list.0);
-        Self { height, digest: Digest::of("quorate kv feed", &link) }
+        link[40..48].copy_from_slice(&list.height.0.to_le_bytes());
+        link[48..52].copy_from_slice(&list.bytes.to_le_bytes());
+        link[52..].copy_from_slice(&list.digest.0);
+        Self { height: list.height, digest: Digest::of("quorate kv feed", &link) }
     }
 
     /// The head before a block at `height`. In a chain that goes on from another one's state, what

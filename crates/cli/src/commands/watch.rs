@@ -8,13 +8,13 @@ use quorate_app::kv::feed::Change;
 use quorate_core::{Height, ReplicaId};
 use quorate_node::client::watch::{Block, WatchError, Watcher};
 use quorate_node::config::{Application, Cluster, Finding, Home, Place};
-use quorate_node::watching::json_of;
+use quorate_node::watching::Json;
 
 use crate::client_home::ClientHome;
 use crate::cluster::{addresses, cluster_of};
 use crate::failure::{Exit, Failure};
 use crate::local::runtime;
-use crate::output::{Format, print, print_json_line};
+use crate::output::{Format, print};
 
 /// Before replicas are asked again of which none was of use.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -120,7 +120,11 @@ fn show(block: &Block, format: Format) -> Result<(), Failure> {
     for (index, change) in &block.changes {
         match format {
             Format::Table => print(&format!("{}:{index}  {}\n", block.height, for_people(change)))?,
-            Format::Json => print_json_line(&json_of(block.height, *index, change))?,
+            Format::Json => {
+                let mut line = Vec::new();
+                Json::of(block.height, *index, change).write(&mut line, usize::MAX);
+                print(&format!("{}\n", String::from_utf8_lossy(&line)))?;
+            }
         }
     }
     Ok(())

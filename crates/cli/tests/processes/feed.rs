@@ -183,6 +183,8 @@ fn transactions_and_hashes_are_told_as_what_changed() {
     assert!(told.iter().all(|change| change["height"] == told[0]["height"]));
 }
 
+const ACCEPT: &str = "Accept: text/event-stream\r\n";
+
 /// A reader of server-sent events.
 struct Events {
     stream: BufReader<TcpStream>,
@@ -200,7 +202,8 @@ impl Events {
     fn open(address: &str, query: &str, headers: &str) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let request = format!("GET /watch{query} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n");
+        let request =
+            format!("GET /watch{query} HTTP/1.1\r\nHost: {address}\r\n{ACCEPT}{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut stream = BufReader::new(stream);
         let mut head = String::new();

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_app::kv::feed::{
-    self, Change, Found, Link, Links, MAX_PAGE_BYTES, NotLinked, Page, Piece,
+    self, Change, Found, Head, Link, Links, MAX_PAGE_BYTES, NotLinked, Page, Piece,
 };
 use quorate_core::base::wire::{Decode, DecodeError, Encode as _};
 use quorate_core::client::message::{Request, Response};
@@ -66,6 +66,11 @@ pub enum Trouble {
     /// A list is not the one that was named.
     #[error("is not believed: what it sends is not what the block at height {0} changed")]
     Forged(Height),
+    /// It sends less than fits a page.
+    #[error(
+        "sends less of the changes from height {0} on than it could: it is behind, or plays for time"
+    )]
+    Part(Height),
     /// It does not know what is proven yet.
     #[error("is behind: it has executed blocks up to height {0}")]
     Behind(Height),
@@ -241,18 +246,13 @@ impl Watcher {
         Ok(from)
     }
 
-    /// The oldest height that some replica has, if so many say that what is wanted is gone that one
-    /// of them is correct.
+    /// The oldest height that a correct replica has at least, if enough say that what is wanted is
+    /// gone: one of them is correct, and so is one of those that say this height or an older one.
     fn gone(&self, troubles: &[(ReplicaId, Trouble)]) -> Option<Height> {
-        let gone = |(replica, trouble): &(ReplicaId, Trouble)| match trouble {
-            Trouble::Gone(oldest) => Some((*replica, *oldest)),
-            _ => None,
-        };
         let committee = self.reader.committee();
-        let who = troubles.iter().filter_map(gone).map(|(replica, _)| replica);
-        let enough = committee.weight_of(who) >= committee.honest_witness();
-        let oldest = troubles.iter().filter_map(gone).map(|(_, oldest)| oldest).min();
-        oldest.filter(|_| enough)
+        oldest(troubles, |who| {
+            committee.weight_of(who.iter().copied()) >= committee.honest_witness()
+        })
     }
 
     fn ask_another(&mut self) {
@@ -273,33 +273,48 @@ impl Watcher {
     /// Has lists named, and makes sure that they are all there are.
     async fn name(&mut self, replica: ReplicaId) -> Result<bool, Trouble> {
         let from = self.from.unwrap_or(Height(1));
-        let mut links = self.links(replica, from, true).await?;
+        let links = self.links(replica, from, true).await?;
         let Some(first) = links.links.first().map(|link| link.height) else { return Ok(false) };
-        let mut tries = 0;
-        let (height, head) = loop {
+        if first < from {
+            return Err(NotLinked::OutOfPlace(first).into());
+        }
+        let (height, head) = self.head_from(first).await?;
+        let all = self.all_through(replica, links, (from, height));
+        let links = tokio::time::timeout(ANSWER_WITHIN, all).await;
+        let links = links.unwrap_or(Err(AskError::Silent.into()))?;
+        self.named = links.up_to(from, (height, head))?.into();
+        self.from = Some(height.next());
+        Ok(true)
+    }
+
+    /// The head in a state of this height or a later one, proven.
+    async fn head_from(&mut self, first: Height) -> Result<(Height, Head), Trouble> {
+        for _ in 0..TRIES {
             let read = self.reader.get(b"", DEFAULT_MAX_LAG_BLOCKS).await;
             let verified = read.map_err(Trouble::NoHead)?.verified;
             if verified.height >= first {
-                break (verified.height, verified.head);
-            }
-            tries += 1;
-            if tries == TRIES {
-                return Err(Trouble::Ahead(first));
+                return Ok((verified.height, verified.head));
             }
             tokio::time::sleep(PAUSE).await;
-        };
-        tries = 0;
-        while links.through < height {
-            tries += 1;
-            if tries == TRIES {
-                return Err(Trouble::Behind(links.through));
+        }
+        Err(Trouble::Ahead(first))
+    }
+
+    /// Asks for the names again, until they are of all blocks up to a height.
+    async fn all_through(
+        &mut self,
+        replica: ReplicaId,
+        mut links: Links,
+        (from, height): (Height, Height),
+    ) -> Result<Links, Trouble> {
+        for _ in 0..TRIES {
+            if links.through >= height {
+                return Ok(links);
             }
             tokio::time::sleep(PAUSE / 10).await;
             links = self.links(replica, from, false).await?;
         }
-        self.named = links.up_to(from, (height, head))?.into();
-        self.from = Some(height.next());
-        Ok(true)
+        Err(Trouble::Behind(links.through))
     }
 
     async fn links(
@@ -319,8 +334,9 @@ impl Watcher {
         let budget_bytes = MAX_PAGE_BYTES as u32;
         let request = Request::Lists { id: self.id, from, offset, budget_bytes };
         let page: Page = found(self.ask(replica, &request).await?)?;
-        if page.pieces.is_empty() {
-            return Err(Trouble::Forged(from));
+        if !page.is_full(self.named.iter(), self.part.len()) {
+            // A byte a page would do, and it would be asked for ever.
+            return Err(Trouble::Part(from));
         }
         for piece in page.pieces {
             // There may be lists by now that are not named yet.
@@ -375,6 +391,21 @@ impl Watcher {
     }
 }
 
+/// The oldest height of which enough say that it, or an older one, is what they have left.
+fn oldest(
+    troubles: &[(ReplicaId, Trouble)],
+    are_enough: impl Fn(&[ReplicaId]) -> bool,
+) -> Option<Height> {
+    let mut gone: Vec<(Height, ReplicaId)> = Vec::new();
+    gone.extend(troubles.iter().filter_map(|(replica, trouble)| match trouble {
+        Trouble::Gone(oldest) => Some((*oldest, *replica)),
+        _ => None,
+    }));
+    gone.sort_unstable();
+    let who: Vec<ReplicaId> = gone.iter().map(|(_, replica)| *replica).collect();
+    (1..=who.len()).find(|count| are_enough(&who[..*count])).map(|count| gone[count - 1].0)
+}
+
 /// What a replica found.
 fn found<T: Decode>(answer: Bytes) -> Result<T, Trouble> {
     match Found::from_bytes(answer).map_err(AskError::Garbage)? {
@@ -400,4 +431,19 @@ async fn answer_to(connection: &mut Connection, id: u64) -> Result<Bytes, AskErr
         }
     }
     Err(AskError::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that lies says that anything is there, or nothing.
+    #[test]
+    fn a_liar_does_not_choose_the_oldest_height() {
+        let gone = |id, oldest| (ReplicaId(id), Trouble::Gone(Height(oldest)));
+        let of = |troubles: &[_]| oldest(troubles, |who| who.len() >= 2);
+        assert_eq!(of(&[gone(0, 1), gone(1, 40), gone(2, 50)]), Some(Height(40)));
+        assert_eq!(of(&[gone(0, u64::MAX), gone(1, 40), gone(2, 50)]), Some(Height(50)));
+        assert_eq!(of(&[gone(0, 1), (ReplicaId(1), Trouble::Behind(Height(3)))]), None);
+    }
 }

@@ -7,9 +7,10 @@
 //!
 //! # What a stream may cost
 //! There are [`STREAMS`] at once. One reads the lists that the application keeps anyway, and makes
-//! events of them as its reader takes them: two pieces of about [`PIECE_BYTES`], or of one change,
-//! wait at most. A reader that takes nothing for [`STALLS`] is left. One that is so slow that the
-//! lists are gone is told so by an event `gone`, which is the last.
+//! events of them as its reader takes them, in pieces of about [`PIECE_BYTES`], or of one value
+//! where that is longer. One piece waits and one is written at most. A reader that takes nothing
+//! for [`STALLS`] is left. One that is so slow that the lists are gone is told so by an event
+//! `gone`, which is the last.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -33,12 +34,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::Facts;
 use super::access::Shown;
-use crate::watching::json_of;
+use crate::watching::Json;
 
 /// Streams at once.
 pub(super) const STREAMS: usize = 8;
 /// Events are sent in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
+/// Changes that are looked at before other tasks have their turn.
+const LOOKED_AT: usize = 256;
 /// A stream without events says how far it is after this.
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a reader may take nothing.
@@ -91,6 +94,16 @@ struct Point {
     known: usize,
 }
 
+impl Point {
+    /// The id of the last event before it, real or not: whoever comes back with it goes on here.
+    fn id(self) -> String {
+        match self.known.checked_sub(1) {
+            None => self.height.0.saturating_sub(1).to_string(),
+            Some(index) => format!("{}-{index}", self.height),
+        }
+    }
+}
+
 /// What a reader asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wanted {
@@ -123,7 +136,7 @@ pub(super) async fn stream(
             .into_response();
     };
     let feed = Arc::clone(&watching.feed);
-    let now = || Point { height: feed.through().unwrap_or_default().next(), known: 0 };
+    let now = || Point { height: feed.through().next(), known: 0 };
     let from = wanted.from.unwrap_or_else(now);
     if let Found::Gone(oldest) = feed.next(from.height) {
         let gone = json!({ "from": from.height.0, "oldest": oldest.0, "remedy": REMEDY });
@@ -148,6 +161,11 @@ const REMEDY: &str =
 /// What to tell a browser's page. Pages of others may not read what is replicated: a browser says
 /// where a page comes from, or the page has given this replica's address another name.
 fn is_of_a_page(headers: &HeaderMap) -> Option<&'static str> {
+    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    if !accepts.unwrap_or_default().contains("text/event-stream") {
+        // Images and scripts of a page cannot say so, and would take the places of others.
+        return Some("say `Accept: text/event-stream`");
+    }
     if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
         return Some("a browser's page sent this, and pages may not watch");
     }
@@ -267,7 +285,7 @@ impl Telling {
                 let quiet = tokio::time::sleep(QUIET);
                 tokio::select! {
                     changed = self.news.changed() => changed.map_err(|_| Left),
-                    () = quiet => self.send(format!("id: {}\n\n", through.0).into_bytes()).await,
+                    () = quiet => self.send(format!("id: {}\n\n", self.from.id()).into_bytes()).await,
                     () = self.sender.closed() => Err(Left),
                 }
             }
@@ -279,12 +297,21 @@ impl Telling {
         let mut piece = Vec::new();
         // This replica made the list, so that it can be read.
         for (index, change) in changes(list).map_while(Result::ok).enumerate().skip(known) {
+            if index % LOOKED_AT == 0 {
+                tokio::task::yield_now().await;
+                if self.sender.is_closed() {
+                    return Err(Left);
+                }
+            }
             if !change.is_within(&self.prefix) {
                 continue;
             }
-            let event =
-                format!("id: {height}-{index}\ndata: {}\n\n", json_of(height, index, &change));
-            piece.extend_from_slice(event.as_bytes());
+            piece.extend_from_slice(format!("id: {height}-{index}\ndata: ").as_bytes());
+            let mut json = Json::of(height, index, &change);
+            while !json.write(&mut piece, PIECE_BYTES) {
+                self.send(std::mem::take(&mut piece)).await?;
+            }
+            piece.extend_from_slice(b"\n\n");
             if piece.len() >= PIECE_BYTES {
                 self.send(std::mem::take(&mut piece)).await?;
             }
@@ -300,6 +327,9 @@ impl Telling {
 
 #[cfg(test)]
 mod tests {
+    use quorate_app::kv::feed::{Bounds, Change};
+    use quorate_core::base::wire::Encode as _;
+
     use super::*;
 
     fn asked(query: &str, headers: &[(&'static str, &str)]) -> Result<Wanted, String> {
@@ -327,13 +357,43 @@ mod tests {
         }
     }
 
+    /// What a quiet stream says never sends its reader back, nor past a change.
+    #[test]
+    fn an_id_leads_to_where_the_stream_is() {
+        for (height, known, id) in [(9, 3, "9-2"), (9, 1, "9-0"), (9, 0, "8"), (1, 0, "0")] {
+            let point = Point { height: Height(height), known };
+            assert_eq!(point.id(), id);
+            assert_eq!(behind(id), Some(point));
+        }
+    }
+
+    /// A long list of what a reader does not watch is not read to its end for nobody.
+    #[tokio::test]
+    async fn a_stream_ends_when_its_reader_has_left() {
+        let mut list = Vec::new();
+        Change::Removed { key: Bytes::from_static(b"key") }.encode(&mut list);
+        let feed = Arc::new(Feed::new(Bounds::default()));
+        let (sender, pieces) = mpsc::channel(1);
+        let from = Point { height: Height(1), known: 0 };
+        let news = watch::Sender::new(()).subscribe();
+        let telling = Telling { feed, news, prefix: b"other".to_vec(), from, sender };
+        assert!(telling.tell(Height(1), list.clone().into(), 0).await.is_ok());
+        drop(pieces);
+        assert!(telling.tell(Height(1), list.into(), 0).await.is_err());
+    }
+
     #[test]
     fn pages_may_not_watch() {
         let refused = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
+            if name != "accept" {
+                headers.insert("accept", "text/event-stream".parse().expect("a header"));
+            }
             headers.insert(name, value.parse().expect("a header"));
             is_of_a_page(&headers).is_some()
         };
+        // What images and scripts say.
+        assert!(refused("accept", "*/*") && refused("accept", "image/avif,image/webp"));
         assert!(refused("origin", "http://127.0.0.1:80"));
         assert!(refused("sec-fetch-site", "same-origin"));
         // A name that a page's owner has given to this address.

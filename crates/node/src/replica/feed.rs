@@ -7,10 +7,11 @@
 //! by the time it asks, it is told so.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quorate_app::kv::feed::Feed;
@@ -26,6 +27,8 @@ use super::metrics::Metrics;
 
 /// Questions that may wait for the thread; beyond, they are refused.
 const ASKED: usize = 64;
+/// Of them, those of one connection: a watcher asks one at a time.
+const ASKED_OF_ONE: usize = 4;
 /// Watchers that may wait for a change, one of a connection.
 const MAX_WAITING: usize = 256;
 /// A watcher that waits is answered after this, whether something has changed or not.
@@ -44,7 +47,41 @@ enum Doing {
 
 /// The way to the thread, if there is one.
 #[derive(Default)]
-pub struct Watchers(Option<SyncSender<Doing>>);
+pub struct Watchers(Option<Way>);
+
+struct Way {
+    asks: SyncSender<Doing>,
+    lines: Lines,
+}
+
+/// How many questions of each connection wait for the thread.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<BTreeMap<ConnectionId, usize>>>);
+
+impl Lines {
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is room for another one.
+    fn enter(&self, connection: ConnectionId) -> bool {
+        let mut lines = self.lines();
+        let has_room = lines.get(&connection).is_none_or(|asked| *asked < ASKED_OF_ONE);
+        if has_room {
+            *lines.entry(connection).or_default() += 1;
+        }
+        has_room
+    }
+
+    fn leave(&self, connection: ConnectionId) {
+        if let Entry::Occupied(mut asked) = self.lines().entry(connection) {
+            *asked.get_mut() -= 1;
+            if *asked.get() == 0 {
+                asked.remove();
+            }
+        }
+    }
+}
 
 /// Who waits for a change.
 struct Waiting {
@@ -60,6 +97,7 @@ struct Desk {
     listener: Arc<ClientListener>,
     metrics: Arc<Metrics>,
     waiting: BTreeMap<ConnectionId, Waiting>,
+    lines: Lines,
 }
 
 impl Watchers {
@@ -75,8 +113,8 @@ impl Watchers {
     ) -> io::Result<Self> {
         let Some(feed) = feed else { return Ok(Self(None)) };
         let (asks, queue) = sync_channel(ASKED);
-        // One piece of news that waits is as good as many.
-        let told = Arc::new(AtomicBool::new(false));
+        // Nobody waits yet; and one piece of news on its way is as good as many.
+        let told = Arc::new(AtomicBool::new(true));
         let (rings, tells) = (Arc::clone(&told), asks.clone());
         feed.subscribe(move || {
             if !rings.swap(true, Ordering::AcqRel) && tells.try_send(Doing::News).is_err() {
@@ -84,15 +122,17 @@ impl Watchers {
                 rings.store(false, Ordering::Release);
             }
         });
+        let lines = Lines::default();
         let desk = Desk {
             feed: Arc::clone(feed),
             links: links.clone(),
             listener: Arc::clone(listener),
             metrics: Arc::clone(metrics),
             waiting: BTreeMap::new(),
+            lines: lines.clone(),
         };
         spawn_low("watchers", outside.guard("watchers", move || desk.run(&queue, &told)))?;
-        Ok(Self(Some(asks)))
+        Ok(Self(Some(Way { asks, lines })))
     }
 
     /// Takes a question in: [`Request::Changes`] or [`Request::Lists`].
@@ -100,13 +140,19 @@ impl Watchers {
     /// # Errors
     /// [`Unproven`].
     pub fn ask(&self, connection: ConnectionId, request: Request) -> Result<(), Unproven> {
-        let asks = self.0.as_ref().ok_or(Unproven::NoProofs)?;
-        asks.try_send(Doing::Answer(connection, request)).map_err(|_| Unproven::Busy)
+        let Way { asks, lines } = self.0.as_ref().ok_or(Unproven::NoProofs)?;
+        if !lines.enter(connection) {
+            return Err(Unproven::Busy);
+        }
+        asks.try_send(Doing::Answer(connection, request)).map_err(|_| {
+            lines.leave(connection);
+            Unproven::Busy
+        })
     }
 
     /// The connection is gone.
     pub fn forget(&self, connection: ConnectionId) {
-        if let Some(asks) = &self.0 {
+        if let Some(Way { asks, .. }) = &self.0 {
             // If that is lost, it is found out when the watcher would be answered.
             let _ = asks.try_send(Doing::Forget(connection));
         }
@@ -115,7 +161,7 @@ impl Watchers {
 
 impl Drop for Watchers {
     fn drop(&mut self) {
-        if let Some(asks) = &self.0 {
+        if let Some(Way { asks, .. }) = &self.0 {
             // The feed keeps the other end for its news.
             let _ = asks.send(Doing::End);
         }
@@ -132,14 +178,20 @@ impl Desk {
                 Some(until) => queue.recv_timeout(until.saturating_duration_since(Instant::now())),
             };
             match doing {
-                Ok(Doing::Answer(connection, request)) => self.take(connection, &request),
+                Ok(Doing::Answer(connection, request)) => {
+                    self.lines.leave(connection);
+                    self.take(connection, &request);
+                }
                 Ok(Doing::Forget(connection)) => drop(self.waiting.remove(&connection)),
-                // Before the look at the lists: what comes behind it rings again.
-                Ok(Doing::News) => told.store(false, Ordering::Release),
-                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Doing::News) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Doing::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.look();
+            if !self.waiting.is_empty() {
+                // Before the look at the lists: what comes behind it rings again. Where nobody
+                // waits, the thread that executes blocks wakes nobody.
+                told.store(false, Ordering::Release);
+                self.look();
+            }
         }
     }
 
@@ -189,5 +241,29 @@ impl Desk {
             // The watcher may be gone.
             let _ = self.listener.send(connection, response.to_bytes().into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One connection cannot take the room of all.
+    #[test]
+    fn a_connection_has_few_questions_that_wait() {
+        let (asks, queue) = sync_channel(ASKED);
+        let watchers = Watchers(Some(Way { asks, lines: Lines::default() }));
+        let ask = |connection| {
+            let request = Request::Changes { id: 1, from: Height(1), wait: true };
+            watchers.ask(ConnectionId(connection), request)
+        };
+        assert!((0..ASKED_OF_ONE).all(|_| ask(1).is_ok()));
+        assert_eq!(ask(1), Err(Unproven::Busy));
+        assert_eq!(ask(2), Ok(()));
+        // As the thread does when it takes one up.
+        assert!(matches!(queue.recv(), Ok(Doing::Answer(ConnectionId(1), _))));
+        watchers.0.as_ref().expect("a way").lines.leave(ConnectionId(1));
+        assert_eq!(ask(1), Ok(()));
+        drop(queue);
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! 0 the lists are gone | the lowest height that can be watched from u64
-//! 1 links: head before (height u64 ‖ digest [32]) | executed through u64
+//! 1 links: head before (height u64 ‖ digest [32]) | complete through u64
 //!   | count u32 | for each list: height u64 ‖ bytes u32 ‖ digest [32]
 //! 1 page:  count u32 | for each piece: height u64 ‖ length u32 ‖ bytes
 //! ```
@@ -27,8 +27,8 @@ use super::{Head, list_digest};
 pub(super) const MAX_LINKS: usize = 1 << 16;
 /// Most bytes of lists in a page.
 pub const MAX_PAGE_BYTES: usize = 1 << 20;
-/// Most pieces in a page.
-const MAX_PIECES: usize = MAX_PAGE_BYTES / Piece::OVERHEAD_BYTES + 1;
+/// Most pieces in a page: as long as they are gathered, no block can be added to the feed.
+const MAX_PIECES: usize = 1024;
 const _: () = assert!(64 + Link::BYTES * MAX_LINKS <= MAX_CONTENT_BYTES);
 const _: () = assert!(64 + 2 * MAX_PAGE_BYTES <= MAX_CONTENT_BYTES);
 
@@ -58,7 +58,8 @@ impl Link {
 pub struct Links {
     /// The head before the first of them.
     pub before: Head,
-    /// The highest block that was executed.
+    /// They are all up to this height: the highest block that was executed, unless lists went
+    /// meanwhile.
     pub through: Height,
     /// The lists, heights ascending.
     pub links: Vec<Link>,
@@ -73,6 +74,9 @@ pub enum NotLinked {
     /// Lists before the first of them may have been left out.
     #[error("they begin behind a list at height {0}, which is missing")]
     Missing(Height),
+    /// The state that is proven is of before the first height that is wanted.
+    #[error("the state that is proven is of height {0}, before what is wanted")]
+    Early(Height),
     /// Their heights do not ascend.
     #[error("the list at height {0} does not belong there")]
     OutOfPlace(Height),
@@ -90,6 +94,10 @@ impl Links {
         (height, head): (Height, Head),
     ) -> Result<Vec<Link>, NotLinked> {
         let mut at = self.before;
+        if height < from {
+            // Its head says nothing of what is wanted, whatever leads to it.
+            return Err(NotLinked::Early(height));
+        }
         if at.height >= from {
             return Err(NotLinked::Missing(at.height));
         }
@@ -101,7 +109,7 @@ impl Links {
             if link.height <= at.height || link.height < from {
                 return Err(NotLinked::OutOfPlace(link.height));
             }
-            at = at.then(link.height, &link.digest);
+            at = at.then(link);
             proven.push(*link);
         }
         if at == head { Ok(proven) } else { Err(NotLinked::Head(head.height)) }
@@ -121,11 +129,41 @@ impl Piece {
     pub(super) const OVERHEAD_BYTES: usize = 8 + 4;
 }
 
-/// Bytes of lists, in order. All but the last reach to the end of their list.
+/// Bytes of lists, in order: as many as fit. So all but the last reach to the end of their list,
+/// and the last ends there or fills the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The bytes, list by list.
     pub pieces: Vec<Piece>,
+}
+
+impl Page {
+    /// What pieces of the lists that are left to a page of a budget, `offset` bytes of the first
+    /// list being known: the height of each, and its bytes. A page that holds less is of somebody
+    /// who plays for time.
+    pub(super) fn pieces_of<'a>(
+        links: impl Iterator<Item = &'a Link>,
+        offset: usize,
+        budget: usize,
+    ) -> impl Iterator<Item = (Height, usize)> {
+        let (mut left, mut offset) = (budget, offset);
+        links.take(MAX_PIECES).map_while(move |link| {
+            let rest = (link.bytes as usize).checked_sub(offset).filter(|rest| *rest > 0)?;
+            let taken = rest.min(left);
+            left = left.saturating_sub(taken + Piece::OVERHEAD_BYTES);
+            offset = 0;
+            (taken > 0).then_some((link.height, taken))
+        })
+    }
+
+    /// Whether a page of [`MAX_PAGE_BYTES`] holds as much of these lists, `offset` bytes of the
+    /// first of them being known, as a correct replica sends at once. Behind them there may be
+    /// pieces of later lists.
+    #[must_use]
+    pub fn is_full<'a>(&self, links: impl Iterator<Item = &'a Link>, offset: usize) -> bool {
+        let mut pieces = self.pieces.iter().map(|piece| (piece.height, piece.bytes.len()));
+        Self::pieces_of(links, offset, MAX_PAGE_BYTES).all(|due| pieces.next() == Some(due))
+    }
 }
 
 impl<T: Encode> Encode for Found<T> {

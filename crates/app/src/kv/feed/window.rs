@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
+use quorate_core::Height;
 use quorate_core::ledger::block::MAX_BATCH_BYTES;
-use quorate_core::{Digest, Height};
 
 use super::pages::{Link, Links, MAX_LINKS, MAX_PAGE_BYTES, Page, Piece};
 use super::{Head, list_digest};
@@ -15,6 +15,9 @@ use super::{Head, list_digest};
 /// in the chain, and those who watch have to begin behind it.
 pub const MAX_LIST_BYTES: usize = 64 << 20;
 const _: () = assert!(4 * MAX_BATCH_BYTES <= MAX_LIST_BYTES);
+
+/// Links that are copied at once, while no block can be added.
+const LINKS_AT_ONCE: usize = 1024;
 
 /// What the lists of a replica may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +53,13 @@ pub struct Feed {
 impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let window = self.window();
-        write!(f, "{} lists above height {}", window.lists.len(), window.base.0)
+        write!(f, "{} lists above height {}", window.lists.len(), window.before.height.0)
     }
 }
 
 struct Window {
     bounds: Bounds,
-    /// Above this height no list is missing.
-    base: Height,
-    /// The head there.
+    /// The head before the first list. Above its height none is missing.
     before: Head,
     /// The last block that is known of; `None`: none is yet.
     through: Option<Height>,
@@ -71,15 +72,15 @@ pub(in super::super) struct Block {
     height: Height,
     /// The head before it.
     before: Head,
-    /// What it changed, and the digest of that.
-    list: Option<(Vec<u8>, Digest)>,
+    /// What it changed, and the name of that.
+    list: Option<(Vec<u8>, Link)>,
 }
 
 impl Block {
     pub(in super::super) fn new(height: Height, before: Head, list: Option<Vec<u8>>) -> Self {
         let list = list.map(|list| {
-            let digest = list_digest(&list);
-            (list, digest)
+            let link = Link { height, bytes: list.len() as u32, digest: list_digest(&list) };
+            (list, link)
         });
         Self { height, before, list }
     }
@@ -87,7 +88,7 @@ impl Block {
     /// The head behind it.
     pub(in super::super) fn head(&self) -> Head {
         let list = self.list.as_ref();
-        list.map_or(self.before, |(_, digest)| self.before.then(self.height, digest))
+        list.map_or(self.before, |(_, link)| self.before.then(link))
     }
 }
 
@@ -105,7 +106,6 @@ impl Feed {
     pub fn new(bounds: Bounds) -> Self {
         let window = Window {
             bounds,
-            base: Height(0),
             before: Head::default(),
             through: None,
             lists: VecDeque::new(),
@@ -124,6 +124,24 @@ impl Feed {
         self.told.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(ring));
     }
 
+    /// All that was changed up to here is behind this head, unless a block is known of.
+    pub(in super::super) fn begin(&self, head: Head) {
+        let mut window = self.window();
+        if window.through.is_none() {
+            window.before = head;
+        }
+    }
+
+    /// The state that a replica starts from is of this height. So those who watch know what is gone
+    /// before the first block.
+    pub fn stands_at(&self, height: Height) {
+        let mut window = self.window();
+        if window.through.is_none() {
+            window.before = window.before.before(height.next());
+            window.through = Some(height);
+        }
+    }
+
     /// This block is committed.
     pub(in super::super) fn committed(&self, block: Block) {
         let is_news = block.list.is_some();
@@ -134,16 +152,16 @@ impl Feed {
         }
     }
 
-    /// The highest block that was executed here; `None`: none was since the start.
+    /// The highest block that is known of.
     #[must_use]
-    pub fn through(&self) -> Option<Height> {
-        self.window().through
+    pub fn through(&self) -> Height {
+        self.window().through()
     }
 
     /// The lowest height that can be watched from.
     #[must_use]
     pub fn oldest(&self) -> Height {
-        self.window().base.next()
+        self.window().oldest()
     }
 
     /// Whether there is a list from a height on, or it is known to be gone.
@@ -156,19 +174,26 @@ impl Feed {
     /// The links of the lists from a height on.
     #[must_use]
     pub fn links(&self, from: Height) -> Found<Links> {
-        let window = self.window();
-        if window.is_gone(from) {
-            return Found::Gone(window.base.next());
+        let mut before = None;
+        let (mut links, mut next) = (Vec::new(), from);
+        // In parts: the thread that executes blocks waits for one of them at most.
+        loop {
+            let window = self.window();
+            if window.is_gone(next) {
+                let Some(before) = before else { return Found::Gone(window.oldest()) };
+                // The others have gone since the first part was read.
+                let through = Height(next.0.saturating_sub(1));
+                return Found::Here(Links { before, through, links });
+            }
+            let at = window.at(next);
+            let before = *before.get_or_insert_with(|| window.head_before(at));
+            let part = window.lists.range(at..).take(LINKS_AT_ONCE);
+            links.extend(part.map(|kept| kept.link));
+            if window.lists.len() - at <= LINKS_AT_ONCE {
+                return Found::Here(Links { before, through: window.through(), links });
+            }
+            next = links.last().map_or(next, |link| link.height.next());
         }
-        let at = window.at(from);
-        let before = at.checked_sub(1).and_then(|last| window.lists.get(last));
-        let links: Vec<Link> = window.lists.range(at..).map(|kept| kept.link).collect();
-        let through = window.through.unwrap_or(window.base);
-        Found::Here(Links {
-            before: before.map_or(window.before, |kept| kept.head),
-            through,
-            links,
-        })
     }
 
     /// Pieces of the lists from a height on, about `budget_bytes` of them and [`MAX_PAGE_BYTES`] at
@@ -177,25 +202,17 @@ impl Feed {
     pub fn page(&self, from: Height, offset: u32, budget_bytes: u32) -> Found<Page> {
         let window = self.window();
         if window.is_gone(from) {
-            return Found::Gone(window.base.next());
+            return Found::Gone(window.oldest());
         }
-        let mut left = (budget_bytes as usize).clamp(1, MAX_PAGE_BYTES);
-        let (mut pieces, mut offset) = (Vec::new(), offset as usize);
-        for kept in window.lists.range(window.at(from)..) {
-            let Some(rest) = kept.list.len().checked_sub(offset).filter(|rest| *rest > 0) else {
-                break;
-            };
-            let taken = rest.min(left);
-            pieces.push(Piece {
-                height: kept.link.height,
-                bytes: kept.list.slice(offset..offset + taken),
-            });
-            left = left.saturating_sub(taken + Piece::OVERHEAD_BYTES);
-            if left == 0 || taken < rest {
-                break;
-            }
-            offset = 0;
-        }
+        let budget = (budget_bytes as usize).clamp(1, MAX_PAGE_BYTES);
+        let mut offset = offset as usize;
+        let kept = window.lists.range(window.at(from)..);
+        let due = Page::pieces_of(kept.clone().map(|kept| &kept.link), offset, budget);
+        let pieces = kept.zip(due).map(|(kept, (height, bytes))| {
+            let begins = std::mem::take(&mut offset);
+            Piece { height, bytes: kept.list.slice(begins..begins + bytes) }
+        });
+        let pieces = pieces.collect();
         Found::Here(Page { pieces })
     }
 
@@ -205,11 +222,11 @@ impl Feed {
     pub fn next(&self, from: Height) -> Found<(Height, Option<(Height, Bytes)>)> {
         let window = self.window();
         if window.is_gone(from) {
-            return Found::Gone(window.base.next());
+            return Found::Gone(window.oldest());
         }
         let kept = window.lists.get(window.at(from));
         let list = kept.map(|kept| (kept.link.height, kept.list.clone()));
-        Found::Here((window.through.unwrap_or(window.base), list))
+        Found::Here((window.through(), list))
     }
 }
 
@@ -217,35 +234,49 @@ impl Window {
     fn committed(&mut self, block: Block) {
         let head = block.head();
         let Block { height, before, list } = block;
-        if self.through.map(Height::next) != Some(height) {
+        if self.lists.is_empty() || self.through.map(Height::next) != Some(height) {
             // After a start, or a state that was taken over from others.
-            self.begin(height, before);
+            self.begin(before);
         }
         self.through = Some(height);
-        let Some((list, digest)) = list else { return };
+        let Some((list, link)) = list else { return };
         if list.len() > MAX_LIST_BYTES.min(self.bounds.bytes) {
             self.lists.clear();
-            (self.base, self.before, self.bytes) = (height, head, 0);
+            (self.before, self.bytes) = (head, 0);
             return;
         }
         self.bytes += list.len();
-        let link = Link { height, bytes: list.len() as u32, digest };
         self.lists.push_back(Kept { link, list: list.into(), head });
         while self.bytes > self.bounds.bytes || self.lists.len() > self.bounds.lists {
             let Some(oldest) = self.lists.pop_front() else { break };
             self.bytes -= oldest.list.len();
-            (self.base, self.before) = (oldest.link.height, oldest.head);
+            self.before = oldest.head;
         }
     }
 
-    fn begin(&mut self, height: Height, before: Head) {
+    fn begin(&mut self, before: Head) {
         self.lists.clear();
         self.bytes = 0;
-        (self.base, self.before) = (Height(height.0.saturating_sub(1)), before);
+        self.before = before;
     }
 
     fn is_gone(&self, from: Height) -> bool {
-        from <= self.base
+        from <= self.before.height
+    }
+
+    fn oldest(&self) -> Height {
+        self.before.height.next()
+    }
+
+    /// The highest block that is known of.
+    fn through(&self) -> Height {
+        self.through.unwrap_or(self.before.height)
+    }
+
+    /// The head before the list at a place.
+    fn head_before(&self, at: usize) -> Head {
+        let last = at.checked_sub(1).and_then(|last| self.lists.get(last));
+        last.map_or(self.before, |kept| kept.head)
     }
 
     /// The place of the first list that is not below a height.
