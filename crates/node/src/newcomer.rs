@@ -119,8 +119,9 @@ pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigErr
         NextKey::Transport => (SchemeName::Ed25519, beside(&node.keys.transport, "next")),
     };
     let refused = |what: String| {
-        let remedy =
-            "if no change names that key, remove the file; else have the change made first";
+        let remedy = "if no change has named that key, remove the file. If one has, the replica uses the \
+                      key: it takes it over by itself, and the file goes, with the second block of \
+                      that epoch. In an idle cluster, send two commands";
         Finding { what, place: Place::File(file.clone()), remedy: remedy.to_owned() }
     };
     let key = ConsensusKey::generate(scheme).map_err(|error| refused(error.to_string()))?;

@@ -68,8 +68,11 @@ impl Administrator {
             .collect();
         let change = Change { ends, members, governance: keys::governance(), rules };
         let approvals = vec![(self.key.public_key(), self.key.sign(&change.approval(&CHAIN)))];
-        let voters = (0..weights.len()).filter(|id| weights[*id].is_some_and(|weight| weight > 0));
-        let ready = voters
+        // Who gets another key gives its word as well, though it learns.
+        let rotates = self.second_keys_from == Some(ends.plus(1).0);
+        let is_asked = |weight: u16| weight > 0 || rotates;
+        let asked = (0..weights.len()).filter(|id| weights[*id].is_some_and(is_asked));
+        let ready = asked
             .filter(|id| ready(*id))
             .map(|id| {
                 let signature = key(id).sign(&change.readiness(&CHAIN));

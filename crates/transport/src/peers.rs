@@ -407,7 +407,7 @@ impl Shared {
             match dialled {
                 Ok(established) => {
                     unreached.reached();
-                    self.run(peer, member.key, established).await;
+                    self.run(peer, established).await;
                     if start.elapsed() > GOOD {
                         pause = FIRST_PAUSE;
                     }
@@ -452,13 +452,10 @@ impl Shared {
         drop(place);
         match established {
             Ok(established) => match established.role {
-                Role::Peer(peer) => match established.key.filter(|key| self.is(peer, *key)) {
-                    Some(key) => {
-                        self.warn_of(peer, Unreached::reached);
-                        self.run(peer, key, established).await;
-                    }
-                    None => Refusal::Role.count(&self.counters),
-                },
+                Role::Peer(peer) if established.key.is_some_and(|key| self.is(peer, key)) => {
+                    self.warn_of(peer, Unreached::reached);
+                    self.run(peer, established).await;
+                }
                 _ => Refusal::Role.count(&self.counters),
             },
             Err(error) => {
@@ -497,10 +494,13 @@ impl Shared {
         peer < self.me && roster.member(peer).is_some_and(|member| member.accepts(shown))
     }
 
-    async fn run<S: Stream>(&self, peer: ReplicaId, key: PublicKey, established: Established<S>) {
+    /// Runs a connection, if the key that the other side showed is `peer`'s still: the members may
+    /// have changed since it showed it.
+    async fn run<S: Stream>(&self, peer: ReplicaId, established: Established<S>) {
         let outbox = {
             let roster = self.roster.borrow();
-            let is_member = roster.member(peer).is_some_and(|member| member.accepts(key));
+            let accepted = |member: &Member| established.key.is_some_and(|key| member.accepts(key));
+            let is_member = roster.member(peer).is_some_and(accepted);
             roster.outboxes.get(peer.index()).filter(|_| is_member).cloned()
         };
         let Some(outbox) = outbox else { return };

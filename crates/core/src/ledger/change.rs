@@ -11,7 +11,7 @@
 //!
 //! - the *approvals* of as many administrators as the present epoch's [`Governance`] wants;
 //! - the word of a quorum **of the next committee** that they are *ready*: each has caught up, and
-//!   holds the secret key of the next epoch. That is its proof of possession, too. Without it a
+//!   holds the secret keys of the next epoch. That is its proof of possession, too. Without it a
 //!   change could hand the cluster to members that are not there.
 //!
 //! What a change may do is judged when it executes, so that all replicas judge alike:
@@ -25,6 +25,9 @@
 //!   that does not support them stops where that epoch begins. With a quorum alone, up to f members
 //!   would stop at once, and no further one might fail. A member that does not come back is removed
 //!   first, by an earlier change or in the same one;
+//! - a member that is to have another key or contact gives its word itself, whether it counts or
+//!   learns. Otherwise whoever hands an administrator a file could take the place of a member that
+//!   knows nothing of it. A member that cannot speak is removed instead;
 //! - a key stays with its id. An id that changes its key stays where it is reached (a key is
 //!   rotated); to take over the id of a member that left is left to a later change.
 //!
@@ -167,6 +170,15 @@ pub enum Refusal {
         /// Those that are not.
         missing: Vec<ReplicaId>,
     },
+    /// Members would have other keys or contacts, and did not say that these are theirs.
+    #[error(
+        "who is to have another key or contact must say so itself; not ready: {}",
+        listed(missing)
+    )]
+    NotTheirs {
+        /// Those that did not say it.
+        missing: Vec<ReplicaId>,
+    },
 }
 
 impl From<TooFew> for Refusal {
@@ -198,6 +210,15 @@ impl Change {
     #[must_use]
     pub fn readiness(&self, chain: &Digest) -> Statement {
         self.statement(chain, Kind::Readiness)
+    }
+
+    /// Whether `id` is a member of `current` and stays one, with another key or contact.
+    #[must_use]
+    pub fn alters(&self, current: &Committee, id: ReplicaId) -> bool {
+        let next = self.members.get(id.index()).and_then(Option::as_ref);
+        current.member(id).zip(next).is_some_and(|(before, next)| {
+            (&before.key, &before.contact) != (&next.key, &next.contact)
+        })
     }
 
     /// The committee that follows `current`, by what the members themselves say.
@@ -310,6 +331,11 @@ impl SignedChange {
         if mutant!("next-committee-not-asked", false, found < needed) {
             let missing = next.voters().filter(|id| !is_ready(id)).collect();
             return Err(Refusal::NotReady { found, needed, missing });
+        }
+        let altered = next.replicas().filter(|id| self.change.alters(current, *id));
+        let missing: Vec<_> = altered.filter(|id| !is_ready(id)).collect();
+        if !missing.is_empty() {
+            return Err(Refusal::NotTheirs { missing });
         }
         if next.rules() != current.rules() {
             let missing: Vec<_> = next.voters().filter(|id| !is_ready(id)).collect();

@@ -69,6 +69,33 @@ fn a_member_that_does_not_come_back_is_removed_in_the_same_change() {
     assert_eq!(change.judge(&current, current.opening()).unwrap().rules(), rules(2));
 }
 
+/// A quorum that is ready without it must not give a member's place to the keys of a stranger.
+#[test]
+fn another_key_or_contact_needs_the_word_of_the_member_that_gets_it() {
+    let current = committee();
+    let judge = |id: usize, alter: fn(&mut Member), ready: &[u16]| {
+        let mut change = change(&current, current.rules(), ready);
+        alter(change.change.members[id].as_mut().unwrap());
+        change.judge(&current, current.opening()).map(|next| next.epoch())
+    };
+    let key: fn(&mut Member) = |member| member.key = ReplicaKey::from([200; 32]);
+    let contact: fn(&mut Member) = |member| member.contact = b"elsewhere".as_slice().into();
+    for alter in [key, contact] {
+        let missing = vec![ReplicaId(3)];
+        assert_eq!(judge(3, alter, &[0, 1, 2]), Err(Refusal::NotTheirs { missing }));
+        assert_eq!(judge(3, alter, &[0, 1, 3]), Ok(Epoch(1)), "that others are ready is enough");
+        // One that learns counts for no quorum, and gives its word all the same.
+        let missing = vec![ReplicaId(4)];
+        assert_eq!(judge(4, alter, &[0, 1, 2, 3]), Err(Refusal::NotTheirs { missing }));
+        assert_eq!(judge(4, alter, &[0, 1, 2, 4]), Ok(Epoch(1)));
+    }
+    // Who is another machine under that id is refused; who leaves is not asked.
+    let mut leaves = change(&current, current.rules(), &[0, 1, 2, 4]);
+    leaves.change.members[3] = None;
+    leaves.change.members[4].as_mut().unwrap().weight = 1;
+    assert!(leaves.judge(&current, current.opening()).is_ok());
+}
+
 #[test]
 fn rules_never_go_down_and_stay_by_default() {
     let current = committee().under(Rules { core: 2, application: 3 });

@@ -189,18 +189,20 @@ pub fn approve(change: &mut SignedChange, current: &Committee, administrator: &S
     change.approvals.push((key, signature));
 }
 
-/// Asks those who are to count whether they are ready, and adds their words. Returns who is not,
-/// and why.
+/// Asks those who are to count, or are to have another key, whether they are ready, and adds their
+/// words. Returns who is not, and why.
 pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(ReplicaId, String)> {
     let chain = current.chain();
     let unsigned = SignedChange { ready: Vec::new(), ..change.clone() };
     let encoded = Bytes::from(unsigned.to_bytes());
     let mut asking = JoinSet::new();
     let mut missing = Vec::new();
-    let voters = change.change.members.iter().enumerate();
-    for (id, member) in voters {
-        let Some(member) = member.as_ref().filter(|member| !member.is_learner()) else { continue };
+    for (id, member) in change.change.members.iter().enumerate() {
         let replica = ReplicaId(id as u16);
+        let is_asked = |member: &&membership::Member| {
+            !member.is_learner() || change.change.alters(current, replica)
+        };
+        let Some(member) = member.as_ref().filter(is_asked) else { continue };
         // One that is to have another transport key proves the present one still.
         let present = current.member(replica).unwrap_or(member);
         let Some(address) = address(present) else {

@@ -132,6 +132,15 @@ impl Keyring {
             std::fs::rename(&next, &self.file)?;
             sync()?;
         }
+        let is_kept = key_file::read_consensus(&self.file, self.secret().scheme())
+            .is_ok_and(|kept| public_half(&kept) == self.public());
+        if !is_kept {
+            return Err(io::Error::other(format!(
+                "{} does not hold the key in use, and {} is gone",
+                self.file.display(),
+                next.display()
+            )));
+        }
         if old.exists() {
             wipe(&old)?;
             std::fs::remove_file(&old)?;
@@ -229,5 +238,22 @@ mod tests {
             assert_eq!(public_half(&held), new);
             assert!(!Keyring::new(&file, held).has_former());
         }
+    }
+
+    /// Somebody took the next key for one that is not in use, and removed the file.
+    #[test]
+    fn nothing_is_erased_while_no_file_holds_the_key_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("consensus.key");
+        let (first, second) = (key(), key());
+        let new = public_half(&second);
+        key_file::write_consensus(&file, &first).unwrap();
+        key_file::write_consensus(&beside(&file, "next"), &second).unwrap();
+        let ring = Keyring::new(&file, first);
+        assert!(ring.enter(&new));
+        std::fs::remove_file(beside(&file, "next")).unwrap();
+        let error = ring.erase_former().unwrap_err().to_string();
+        assert!(error.contains("does not hold the key in use"), "{error}");
+        assert!(file.exists());
     }
 }

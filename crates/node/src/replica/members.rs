@@ -56,11 +56,11 @@ impl<T: Types> Reach<T> {
     /// second block above the epoch's genesis carries a certificate, or was committed by a quorum
     /// that had one; and a block is written down before it is committed.
     pub(super) fn settle_epoch(&self, blocks: &[BlockOf<T>]) {
-        let (settled, signing, transport) =
-            (self.epochs.is_settled(), self.keyring.has_former(), self.transport.has_former());
-        let is_done = settled && !signing && !transport;
-        let Some(last) = blocks.last().filter(|_| !is_done) else { return };
-        if !is_settled_at(&self.epochs.committee(), last.height()) {
+        let Some(last) = blocks.last() else { return };
+        let (settled, committee) = (self.epochs.is_settled(), self.epochs.committee());
+        let signing = self.keyring.has_former();
+        let transport = self.transport.has_former(&committee, self.me);
+        if !is_settled_at(&committee, last.height()) || (settled && !signing && !transport) {
             return;
         }
         if !settled {

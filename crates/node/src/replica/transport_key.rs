@@ -22,12 +22,14 @@
 use std::io;
 use std::path::Path;
 
+use quorate_core::ReplicaId;
 use quorate_core::base::crypto::PublicKey;
-use quorate_core::base::membership::ReplicaKey;
+use quorate_core::base::membership::{Committee, ReplicaKey};
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 use quorate_transport::{Identity, TlsError};
 
 use super::keyring::Keyring;
+use crate::config::Contact;
 
 /// The transport keys of a replica, and the identity that proves the one in use.
 pub struct TransportKey {
@@ -72,10 +74,14 @@ impl TransportKey {
         self.identity.change(&secret).is_ok()
     }
 
-    /// Whether a former key is to be erased.
+    /// Whether a former key is to be erased once an epoch of this committee is settled. The replica
+    /// may prove the key of a later one already, of which others told it: if it came back from its
+    /// disk to this epoch, it would need the former key.
     #[must_use]
-    pub fn has_former(&self) -> bool {
+    pub fn has_former(&self, committee: &Committee, me: ReplicaId) -> bool {
+        let named = committee.member(me).and_then(|member| Contact::of(member).ok());
         self.keyring.has_former()
+            && named.is_none_or(|contact| contact.transport_key == self.identity.key())
     }
 
     /// See [`Keyring::erase_former`].

@@ -134,3 +134,24 @@ async fn a_key_is_rotated_and_the_former_one_refused(transport: TransportName) {
         }
     }
 }
+
+/// While a server that has a former key delays its hello, that key stops to count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hello_that_is_late_does_not_save_a_former_key() {
+    let mut plan = Plan::new(TransportName::Tcp, 2);
+    let PeerSocket::Tcp(listener) = plan.sockets[1].socket() else { unreachable!() };
+    let allowed = tls::Allowed::new(vec![identity(0).key()]);
+    let config = Arc::new(tls::server_config(&identity(1), Some(allowed)).unwrap());
+    plan.members = with_key(&plan, 1, 40, Some(1)).into_iter().flatten().collect();
+    let node = plan.start(0);
+    let (tcp, _) = listener.accept().await.unwrap();
+    let mut stream = tokio_rustls::TlsAcceptor::from(config).accept(tcp).await.unwrap();
+    // Its hello comes behind its handshake.
+    stream.read_u8().await.unwrap();
+    node.peers.change_members(with_key(&plan, 1, 40, None));
+    node.peers.send(ReplicaId(1), Bytes::from_static(b"for the new key"));
+    raw_hello(&mut stream, Role::Peer(ReplicaId(1))).await;
+    let heard = until_hung_up(stream).await;
+    assert!(!heard.ends_with(b"for the new key"));
+    assert!(!node.peers.is_connected(ReplicaId(1)));
+}

@@ -200,8 +200,12 @@ fn gathered(
     loop {
         let missing = known.runtime.block_on(change::gather(change, current));
         let judged = change.judge(current, current.opening());
-        let are_few =
-            matches!(judged, Err(Refusal::NotReady { .. } | Refusal::NotReadyForRules { .. }));
+        let are_few = matches!(
+            judged,
+            Err(Refusal::NotReady { .. }
+                | Refusal::NotReadyForRules { .. }
+                | Refusal::NotTheirs { .. })
+        );
         if !are_few || began.elapsed() > READY_WITHIN {
             return missing;
         }
@@ -254,6 +258,10 @@ fn refused(known: &Known, refusal: &Refusal) -> Failure {
         Refusal::NotReadyForRules { .. } => {
             "upgrade or start these, or remove a member that does not come back, and try again; \
              `quorate upgrade status` says what each lacks"
+        }
+        Refusal::NotTheirs { .. } => {
+            "take the file anew from the home of that member (`quorate member new-key`), and see that \
+             it runs; remove or replace a member that does not come back"
         }
         Refusal::Epoch { .. } => "the members have changed meanwhile: plan the change anew",
         Refusal::TooFew(_) => "keep at least four members that count",

@@ -4,10 +4,12 @@ use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
 use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
 use quorate_core::base::wire::Encode as _;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
-use quorate_crypto::SecretKey;
+use quorate_crypto::{SecretKey, key_file};
 
 use crate::config::{Contact, HostPort};
 use crate::replica::epochs::Epochs;
+use crate::replica::keyring::beside;
+use crate::replica::transport_key::TransportKey;
 
 fn key(number: u8) -> PublicKey {
     SecretKey::from_seed(&[number; 32]).public_key()
@@ -62,4 +64,19 @@ fn a_former_transport_key_is_accepted_until_its_epoch_is_settled() {
     assert_eq!(known(&epochs, 3), (key(23), Some(key(13))));
     epochs.settle();
     assert_eq!(known(&epochs, 3), (key(23), None));
+}
+
+/// A replica that is behind proves the key of a later epoch, of which others told it. If it stops,
+/// it comes back to the epoch that it was in.
+#[test]
+fn a_former_transport_key_is_kept_while_the_replica_s_own_epoch_names_it() {
+    let (folder, me) = (tempfile::tempdir().unwrap(), ReplicaId(1));
+    let file = folder.path().join("transport.key");
+    let secret = |number: u8| SecretKey::from_seed(&[number; 32]);
+    key_file::write(&file, &secret(1)).unwrap();
+    key_file::write(&beside(&file, "next"), &secret(11)).unwrap();
+    let keys = TransportKey::new(&file, &secret(1)).unwrap();
+    assert!(keys.enter(key(11)));
+    assert!(!keys.has_former(&committee(0, [0, 1, 2, 3]), me), "it would come back to this epoch");
+    assert!(keys.has_former(&committee(1, [0, 11, 2, 3]), me));
 }
