@@ -95,7 +95,7 @@ impl<F: Family> Cluster<F> {
         reader.next += 1;
         reader.under_way.insert(id, known.max(reader.seen));
         let questions = Packed::commands(["how many?"]).expect("it fits");
-        self.step_reads(Input::Read { id, questions });
+        self.step_reads(Input::Read { id, questions, give_up: None });
     }
 
     /// Begins a read, and says whether it was answered.

@@ -62,6 +62,8 @@ pub enum Input {
         id: ReadId,
         /// The questions.
         questions: Packed,
+        /// When it is given up; `None`: when its rounds are.
+        give_up: Option<Time>,
     },
     /// A replica answers.
     Response {
@@ -100,6 +102,7 @@ pub enum Output {
 struct Wanted {
     id: ReadId,
     questions: Packed,
+    give_up: Option<Time>,
     tries: u32,
 }
 
@@ -147,6 +150,8 @@ pub struct Reads {
     asking: Option<Asking>,
     reading: Vec<Reading>,
     rounds: u64,
+    /// The latest round in which a replica said that the members are others.
+    looked_in: u64,
 }
 
 impl Reads {
@@ -154,7 +159,8 @@ impl Reads {
     #[must_use]
     pub fn new(voters: Voters) -> Self {
         let (waiting, reading) = (VecDeque::new(), Vec::new());
-        Self { voters, waiting, waiting_bytes: 0, asking: None, reading, rounds: 0 }
+        let (waiting_bytes, asking, rounds, looked_in) = (0, None, 0, 0);
+        Self { voters, waiting, waiting_bytes, asking, reading, rounds, looked_in }
     }
 
     /// The epoch by whose committee it counts.
@@ -166,7 +172,9 @@ impl Reads {
     /// Takes an input.
     pub fn step(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
         match input {
-            Input::Read { id, questions } => self.take(Wanted { id, questions, tries: 0 }, outputs),
+            Input::Read { id, questions, give_up } => {
+                self.take(Wanted { id, questions, give_up, tries: 0 }, outputs);
+            }
             Input::Response { from, response } => self.respond(now, from, response, outputs),
             Input::Timeout => self.on_time(now, outputs),
         }
@@ -198,11 +206,19 @@ impl Reads {
         reading.chain(asking).collect()
     }
 
-    /// When [`Input::Timeout`] is due.
+    /// When [`Input::Timeout`] is due. Of the reads that stand together only the first is looked at:
+    /// it came first, and all of a client's reads have the same patience.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let asking = self.asking.as_ref().map(|asking| asking.again);
-        self.reading.iter().map(|reading| reading.again).chain(asking).min()
+        let asking = self.asking.iter().flat_map(|asking| {
+            [Some(asking.again), asking.reads.first().and_then(|read| read.give_up)]
+        });
+        let reading = self.reading.iter().flat_map(|reading| {
+            let mut unsettled = reading.reads.iter().filter(|asked| !asked.is_done);
+            [Some(reading.again), unsettled.next().and_then(|asked| asked.read.give_up)]
+        });
+        let waiting = self.waiting.front().map(|read| read.give_up);
+        asking.chain(reading).chain(waiting).flatten().min()
     }
 
     fn take(&mut self, read: Wanted, outputs: &mut Vec<Output>) {
@@ -274,7 +290,8 @@ impl Reads {
             Response::ReadIndex { id, index } => self.on_index(now, from, (id, index), outputs),
             Response::Reads { id, answers } => self.on_answers(from, id, Some(answers), outputs),
             Response::Unproven { id, reason } => {
-                if reason == Unproven::Epoch {
+                if reason == Unproven::Epoch && self.is_live(id) && self.looked_in < id {
+                    self.looked_in = id;
                     outputs.push(Output::Look);
                 }
                 match self.asking.as_mut().filter(|asking| asking.round == id) {
@@ -289,6 +306,14 @@ impl Reads {
         }
     }
 
+    /// Whether a round is under way.
+    fn is_live(&self, round: u64) -> bool {
+        let reading = self.reading.iter().map(|reading| reading.round);
+        reading.chain(self.asking.as_ref().map(|asking| asking.round)).any(|it| it == round)
+    }
+
+    /// The first word of a replica stands for the whole round: a liar that names another height
+    /// again and again would have the questions be sent anew each time.
     fn on_index(
         &mut self,
         now: Time,
@@ -297,7 +322,7 @@ impl Reads {
         outputs: &mut Vec<Output>,
     ) {
         if let Some(asking) = self.asking.as_mut().filter(|asking| asking.round == round) {
-            asking.said.insert(from, height);
+            asking.said.entry(from).or_insert(height);
             if let Some(index) = self.voters.index(&asking.said)
                 && let Some(asking) = self.asking.take()
             {
@@ -307,7 +332,7 @@ impl Reads {
         }
         // A late answer may show that a height was a liar's.
         let Some(reading) = self.reading.iter_mut().find(|it| it.round == round) else { return };
-        reading.said.insert(from, height);
+        reading.said.entry(from).or_insert(height);
         let index = self.voters.index(&reading.said);
         if let Some(index) = index.filter(|index| *index < reading.index) {
             reading.index = index;
@@ -418,13 +443,43 @@ impl Reads {
         self.asking = None;
     }
 
+    /// Fails the reads whose time is up, wherever they are.
+    fn give_up(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        let mut stays = |read: &Wanted| {
+            let is_late = read.give_up.is_some_and(|until| now >= until);
+            if is_late {
+                fail(read, ReadError::TooFew, outputs);
+            }
+            !is_late
+        };
+        let waiting_bytes = &mut self.waiting_bytes;
+        self.waiting.retain(|read| {
+            let stays = stays(read);
+            *waiting_bytes -= if stays { 0 } else { read.questions.body().len() };
+            stays
+        });
+        if let Some(asking) = &mut self.asking {
+            asking.reads.retain(&mut stays);
+        }
+        self.asking.take_if(|asking| asking.reads.is_empty());
+        for reading in &mut self.reading {
+            let unsettled = reading.reads.iter_mut().filter(|asked| !asked.is_done);
+            unsettled.for_each(|asked| asked.is_done = !stays(&asked.read));
+        }
+        self.reading.retain(|reading| reading.reads.iter().any(|asked| !asked.is_done));
+    }
+
     fn on_time(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.give_up(now, outputs);
         if let Some(asking) = &mut self.asking
             && now >= asking.again
         {
             if now >= asking.since.after(GIVE_UP_AFTER) {
-                asking.reads.iter().for_each(|read| fail(read, ReadError::TooFew, outputs));
-                self.asking = None;
+                // What waits behind it would find no q replicas either.
+                let waiting = std::mem::take(&mut self.waiting);
+                let reads = asking.reads.iter().chain(&waiting);
+                reads.for_each(|read| fail(read, ReadError::TooFew, outputs));
+                (self.asking, self.waiting_bytes) = (None, 0);
             } else {
                 let twice = now.after(now.since(asking.since));
                 asking.again = twice.min(asking.since.after(GIVE_UP_AFTER));

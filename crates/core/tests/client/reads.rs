@@ -36,7 +36,7 @@ impl Client {
     }
 
     fn read(&mut self, id: ReadId, texts: &[&str]) {
-        self.step(Input::Read { id, questions: packed(texts) });
+        self.step(Input::Read { id, questions: packed(texts), give_up: None });
     }
 
     fn hear(&mut self, from: u16, response: Response) {
@@ -266,6 +266,69 @@ fn other_members_are_asked_anew() {
     client.sent();
     client.index(2, 1, 5);
     assert_eq!(client.sent(), (vec![], vec![]), "what the old members said counts no more");
+}
+
+#[test]
+fn a_liar_that_changes_its_word_has_the_questions_sent_once_more_at_most() {
+    let mut client = Client::new(4);
+    client.read(1, &["a"]);
+    client.index(0, 1, 5);
+    client.index(1, 1, 5);
+    client.index(3, 1, 1_000);
+    assert_eq!(client.sent().1.len(), 2);
+    for height in [999, 998, 997, 6] {
+        client.index(3, 1, height);
+        assert_eq!(client.sent(), (vec![], vec![]), "its first word stands");
+    }
+    client.index(2, 1, 5);
+    assert!(client.sent().1.iter().all(|(.., index)| *index == 5));
+}
+
+#[test]
+fn a_liar_that_speaks_of_other_members_has_them_looked_for_once_a_round() {
+    let mut client = Client::new(4);
+    let looks = |client: &mut Client, id| {
+        client.hear(3, Response::Unproven { id, reason: Unproven::Epoch });
+        let looks = client.outputs.iter().filter(|output| **output == Output::Look).count();
+        client.outputs.clear();
+        looks
+    };
+    assert_eq!(looks(&mut client, 0), 0, "nothing was asked");
+    client.read(1, &["a"]);
+    assert_eq!(looks(&mut client, 9), 0, "there is no such round");
+    assert_eq!(looks(&mut client, 1), 1);
+    assert_eq!(looks(&mut client, 1), 0);
+}
+
+#[test]
+fn a_read_has_no_more_time_than_it_was_given_wherever_it_is() {
+    let mut client = Client::new(4);
+    let until = |millis| Some(Time(0).after(Duration::from_millis(millis)));
+    let reads = [(1, 100), (2, 10), (3, 20)];
+    for (id, millis) in reads {
+        let give_up = until(millis);
+        client.step(Input::Read { id, questions: packed(&["a"]), give_up });
+    }
+    // The first one asks for its index; the others wait behind it.
+    assert_eq!(client.reads.deadline(), until(10));
+    client.wait(10);
+    assert_eq!(client.done(), vec![(2, Err(ReadError::TooFew))]);
+    client.wait(10);
+    assert_eq!(client.done(), vec![(3, Err(ReadError::TooFew))]);
+    (0..3).for_each(|replica| client.index(replica, 1, 5));
+    client.wait(80);
+    assert_eq!(client.done(), vec![(1, Err(ReadError::TooFew))], "nobody answers it");
+    assert_eq!(client.reads.deadline(), None);
+}
+
+#[test]
+fn what_waits_behind_a_round_without_a_quorum_is_given_up_with_it() {
+    let mut client = Client::new(4);
+    (1..=3).for_each(|id| client.read(id, &["a"]));
+    client.wait(2_000);
+    let failed = [1, 2, 3].map(|id| (id, Err(ReadError::TooFew)));
+    assert_eq!(client.done(), failed);
+    assert_eq!(client.reads.deadline(), None);
 }
 
 #[test]
