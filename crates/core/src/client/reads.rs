@@ -45,9 +45,13 @@ pub enum ReadError {
     /// The members are others by now, or are about to be.
     #[error("the members change")]
     Members,
-    /// The replicas have no read index: their protocol has none, or they lost their data.
-    #[error("too few replicas have a read index")]
+    /// The replicas give no read index: their protocol has none, or they lost their data, or keys of
+    /// clients have prefixes.
+    #[error("too few replicas give a read index")]
     NoIndex,
+    /// The answers are longer than fit a message, or take too long.
+    #[error("the answers are too long, or take too long")]
+    TooLong,
     /// The client was closed.
     #[error("the client was closed")]
     Closed,
@@ -123,6 +127,8 @@ struct Asked {
     read: Wanted,
     /// What it was answered, as digests, and by whom: liars fill no more memory than others.
     answers: Vec<(Digest, BTreeSet<ReplicaId>)>,
+    /// Who answered all before it, and not this one any more.
+    cut: BTreeSet<ReplicaId>,
     is_done: bool,
 }
 
@@ -150,6 +156,8 @@ pub struct Reads {
     asking: Option<Asking>,
     reading: Vec<Reading>,
     rounds: u64,
+    /// Who was waited for in vain: others are asked first, until it answers.
+    silent: BTreeSet<ReplicaId>,
     /// The latest round in which a replica said that the members are others.
     looked_in: u64,
 }
@@ -159,8 +167,16 @@ impl Reads {
     #[must_use]
     pub fn new(voters: Voters) -> Self {
         let (waiting, reading) = (VecDeque::new(), Vec::new());
-        let (waiting_bytes, asking, rounds, looked_in) = (0, None, 0, 0);
-        Self { voters, waiting, waiting_bytes, asking, reading, rounds, looked_in }
+        Self {
+            voters,
+            waiting,
+            waiting_bytes: 0,
+            asking: None,
+            reading,
+            rounds: 0,
+            silent: BTreeSet::new(),
+            looked_in: 0,
+        }
     }
 
     /// The epoch by whose committee it counts.
@@ -185,6 +201,7 @@ impl Reads {
     /// does not count.
     pub fn change_members(&mut self, now: Time, voters: Voters, outputs: &mut Vec<Output>) {
         self.voters = voters;
+        self.silent.clear();
         let under_way = self.drain();
         self.put_back(under_way);
         self.begin(now, outputs);
@@ -299,7 +316,11 @@ impl Reads {
                         asking.refused.insert(from, reason);
                         self.on_refused(outputs);
                     }
-                    None => self.on_answers(from, id, None, outputs),
+                    None => {
+                        // Not even the first read.
+                        let none = (reason == Unproven::Unavailable).then(Packed::default);
+                        self.on_answers(from, id, none, outputs);
+                    }
                 }
             }
             _ => {}
@@ -364,6 +385,7 @@ impl Reads {
         let mut in_turn: Vec<_> = reading.said.keys().copied().collect();
         let first = (round % in_turn.len().max(1) as u64) as usize;
         in_turn.rotate_left(first);
+        in_turn.sort_by_key(|replica| self.silent.contains(replica));
         for replica in in_turn {
             if !self.voters.has_witness(reading.asked.iter().copied()) {
                 reading.asked.insert(replica);
@@ -387,6 +409,7 @@ impl Reads {
             return;
         }
         if let Some(answers) = answers {
+            self.silent.remove(&from);
             reading.note(&self.voters, from, answers, outputs);
         }
         if reading.reads.iter().all(|asked| asked.is_done) {
@@ -436,7 +459,7 @@ impl Reads {
         let of = |reason| asking.refused.values().any(|it| *it == reason);
         let error = match () {
             () if of(Unproven::Epoch) => ReadError::Members,
-            () if of(Unproven::Forgotten) => ReadError::NoIndex,
+            () if of(Unproven::Forgotten) || of(Unproven::Restricted) => ReadError::NoIndex,
             () => ReadError::TooFew,
         };
         asking.reads.iter().for_each(|read| fail(read, error, outputs));
@@ -497,6 +520,8 @@ impl Reads {
                 self.try_again(at, outputs);
                 continue;
             }
+            let reading = &self.reading[at];
+            self.silent.extend(reading.asked.difference(&reading.heard));
             self.ask_others(at, outputs);
             let reading = &mut self.reading[at];
             reading.again = reading.since.after(GIVE_UP_AFTER);
@@ -506,7 +531,7 @@ impl Reads {
 
 impl Asked {
     fn new(read: Wanted) -> Self {
-        Self { read, answers: Vec::new(), is_done: false }
+        Self { read, answers: Vec::new(), cut: BTreeSet::new(), is_done: false }
     }
 
     /// Counts a replica's answers. Whether f + 1 have given the same by now.
@@ -525,7 +550,7 @@ impl Asked {
 
 impl Reading {
     /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads that
-    /// f + 1 replicas have answered alike by now.
+    /// f + 1 replicas have answered alike by now. A read that f + 1 leave off at is not tried again.
     fn note(
         &mut self,
         voters: &Voters,
@@ -533,13 +558,24 @@ impl Reading {
         mut answers: Packed,
         outputs: &mut Vec<Output>,
     ) {
+        if answers.len() > self.questions.len() {
+            return;
+        }
+        let is_shared = self.reads.len() > 1;
         for asked in &mut self.reads {
             let count = asked.read.questions.len();
             if answers.len() < count {
+                asked.cut.insert(from);
+                if !asked.is_done && voters.has_witness(asked.cut.iter().copied()) {
+                    fail(&asked.read, ReadError::TooLong, outputs);
+                    asked.is_done = true;
+                }
                 return;
             }
             let own = answers.split_to(count);
             if !asked.is_done && asked.is_believed(voters, from, &own) {
+                // Who keeps it must not hold on to what others are told.
+                let own = if is_shared { own.detached() } else { own };
                 outputs.push(Output::Done { id: asked.read.id, result: Ok(own) });
                 asked.is_done = true;
             }
