@@ -254,6 +254,32 @@ fn a_dead_branch_is_not_said_to_be_committed() {
     assert_eq!(replica.missing(), None);
 }
 
+/// A read waits for what may be committed: what this replica prepared, or its view began with. What
+/// one primary names is not yet known to any other replica.
+#[test]
+fn reads_wait_for_what_is_prepared_and_for_what_a_view_began_with() {
+    let mut replica = Solo::new();
+    let chosen = block(View(1), &replica.genesis, 1);
+    replica.enter(&[&chosen]);
+    assert_eq!(replica.protocol.read_index(), Some(Height(1)), "before it has the block");
+    replica.fetch(&chosen);
+    let next = block(VIEW, &chosen, 2);
+    replica.order(&next);
+    assert_eq!(replica.said_of(&next), [Phase::Prepare]);
+    assert_eq!(replica.protocol.read_index(), Some(Height(1)), "its primary alone names it");
+    for block in [&chosen, &next] {
+        for from in 1..3 {
+            let (height, block) = (block.height(), block.id());
+            let vote = Vote { phase: Phase::Prepare, view: VIEW, height, block };
+            replica.hear(from, Message::Vote { vote, signature: Signature::NONE });
+        }
+    }
+    assert_eq!(replica.said_of(&next), [Phase::Prepare, Phase::Commit]);
+    assert_eq!(replica.protocol.read_index(), Some(Height(2)));
+    replica.restart();
+    assert_eq!(replica.protocol.read_index(), Some(Height(2)));
+}
+
 /// What a view begins with and is committed here is said again for others, without the block.
 #[test]
 fn what_is_committed_is_said_again_in_the_next_view() {

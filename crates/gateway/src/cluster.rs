@@ -1,7 +1,7 @@
 //! The gateway's cluster: one replicated session that all its connections share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,6 +33,7 @@ pub struct SharedSession {
     replies: Arc<Unsent>,
     unanswered: Arc<Unanswered>,
     reads: Reads,
+    doubt: Arc<Doubt>,
 }
 
 impl SharedSession {
@@ -47,8 +48,8 @@ impl SharedSession {
         max_reply_bytes: usize,
     ) -> Self {
         let replies = Arc::new(Unsent { bytes: AtomicUsize::new(0), max_bytes: max_reply_bytes });
-        let (unanswered, reads) = (Arc::default(), Reads::default());
-        Self { client, give_up_after, frame, replies, unanswered, reads }
+        let (unanswered, reads, doubt) = (Arc::default(), Reads::default(), Arc::default());
+        Self { client, give_up_after, frame, replies, unanswered, reads, doubt }
     }
 
     /// The same with reads that are answered so.
@@ -57,13 +58,21 @@ impl SharedSession {
         Self { reads, ..self }
     }
 
-    /// Orders a batch, and sends its replies.
+    /// Orders a batch that arrives now, and sends its replies.
     fn order(&self) -> impl FnOnce(&Client, Packed, Replied) + Send + 'static {
-        let replies = Arc::clone(&self.replies);
+        let (replies, doubt) = (Arc::clone(&self.replies), Arc::clone(&self.doubt));
         let (unanswered, waited) = (Arc::clone(&self.unanswered), self.give_up_after);
+        let arrived = Instant::now();
         move |client, batch, replied| {
-            let patience = planted!("gateway-waits-for-ever", None, Some(waited));
+            let patience = waited.saturating_sub(arrived.elapsed());
+            let patience = planted!("gateway-waits-for-ever", None, Some(patience));
+            let place = doubt.begin();
             client.submit_then(batch, patience, move |result| {
+                match &result {
+                    Ok(_) => doubt.answered(place),
+                    Err(ClientError::Ambiguous(_)) => doubt.arises(),
+                    Err(_) => {}
+                }
                 if let Err(error) = result {
                     unanswered.note(error, waited);
                 }
@@ -106,13 +115,15 @@ impl Cluster for SharedSession {
 
     fn read(&self, commands: Vec<Bytes>) -> Submission {
         let Ok(batch) = Packed::commands(&commands) else { return self.submit(commands) };
-        if self.reads == Reads::Ordered {
+        if self.reads == Reads::Ordered || self.doubt.is_open() {
             return self.submit(commands);
         }
         let (sender, receiver) = oneshot::channel();
         let (client, questions) = (self.client.clone(), batch.clone());
         let (order, replies) = (self.order(), Arc::clone(&self.replies));
-        self.client.read_then(questions, move |result| match result {
+        // Half of the time is left to order it.
+        let patience = Some(self.give_up_after / 2);
+        self.client.read_then(questions, patience, move |result| match result {
             Ok(answers) => drop(sender.send(replies.take_in(&answers))),
             Err(error) => {
                 tracing::debug!(%error, "a read is ordered");
@@ -124,6 +135,41 @@ impl Cluster for SharedSession {
 
     fn frame_limits(&self) -> FrameLimits {
         self.frame
+    }
+}
+
+/// Whether a command of an unknown outcome may yet be executed. Whoever was told of it looks what has
+/// become of it: a read that is not ordered could come before it. So all reads are ordered behind
+/// it, until something is answered that was submitted after the outcome was told.
+#[derive(Debug, Default)]
+struct Doubt(Mutex<(u64, Option<u64>)>);
+
+impl Doubt {
+    /// Something is about to be submitted. Returns its number.
+    fn begin(&self) -> u64 {
+        let (begun, _) = &mut *self.lock();
+        *begun += 1;
+        *begun
+    }
+
+    /// What has begun so far may yet be executed.
+    fn arises(&self) {
+        let (begun, since) = &mut *self.lock();
+        *since = Some(*begun);
+    }
+
+    /// The replicas have come to what has this number, and to all that was submitted before.
+    fn answered(&self, number: u64) {
+        let (_, since) = &mut *self.lock();
+        since.take_if(|begun| number > *begun);
+    }
+
+    fn is_open(&self) -> bool {
+        planted!("reads-do-not-doubt", false, self.lock().1.is_some())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, Option<u64>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -279,6 +325,22 @@ mod tests {
             assert_eq!(is_certain, class != Class::Ambiguous, "{told}");
             assert_eq!(told.to_string().contains("send it again"), told == Busy, "{told}");
         }
+    }
+
+    #[test]
+    fn a_doubt_ends_by_an_answer_to_what_was_submitted_after_it_arose() {
+        let doubt = Doubt::default();
+        let (lost, beside) = (doubt.begin(), doubt.begin());
+        assert!(!doubt.is_open());
+        doubt.arises();
+        // The replicas may have come to this one first: the order of two tasks is not known here.
+        doubt.answered(beside);
+        assert!(doubt.is_open());
+        doubt.answered(lost);
+        assert!(doubt.is_open());
+        let later = doubt.begin();
+        doubt.answered(later);
+        assert!(!doubt.is_open());
     }
 
     #[test]

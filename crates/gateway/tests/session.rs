@@ -13,7 +13,7 @@ use mock::{Mock, Vice};
 use quorate_core::client::SessionConfig;
 use quorate_crypto::SecretKey;
 use quorate_gateway::server::Limits;
-use quorate_gateway::{ClusterError, FrameLimits, SharedSession};
+use quorate_gateway::{ClusterError, FrameLimits, Reads, SharedSession};
 use quorate_node::client::{Authenticity, Client, ClientConfig};
 use support::{Gateway, request, request_of};
 
@@ -34,6 +34,7 @@ async fn gateway(mock: &Mock, give_up_after: Duration, frame: FrameLimits) -> (G
     };
     let client = Client::start(config, Arc::new(SecretKey::generate().expect("a key")));
     let session = SharedSession::new(client.clone(), give_up_after, frame, 1 << 20);
+    let session = session.reading(Reads::Index);
     (Gateway::start(Arc::new(session), Limits::default()).await, client)
 }
 
@@ -71,6 +72,25 @@ async fn a_command_that_was_sent_and_not_answered_has_an_unknown_outcome() {
     assert_eq!(mock.executed(), 1, "it was");
     (1..4).for_each(|replica| mock.set_vice(replica, Vice::None));
     client.ask("SET k w", "+OK\r\n").await;
+}
+
+/// The command may yet be executed. Whoever looks what has become of it, from any connection, is not
+/// answered before that is settled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_after_an_unknown_outcome_are_ordered_until_one_is_answered() {
+    let mock = Mock::start(&[Vice::None; 4], ok).await;
+    let (gateway, session) = gateway(&mock, Duration::from_secs(2), FrameLimits::default()).await;
+    session.opened().await.expect("a session");
+    let (mut client, mut other) = (gateway.connect().await, gateway.connect().await);
+    client.ask("GET k", "+OK\r\n").await;
+    assert_eq!(mock.executed(), 0, "it is not ordered");
+    (0..4).for_each(|replica| mock.set_vice(replica, Vice::Silent));
+    client.ask("SET k v", &told(ClusterError::Unknown)).await;
+    (0..4).for_each(|replica| mock.set_vice(replica, Vice::None));
+    other.ask("GET k", "+OK\r\n").await;
+    assert_eq!(mock.executed(), 2, "the read is ordered behind the write");
+    other.ask("GET k", "+OK\r\n").await;
+    assert_eq!(mock.executed(), 2, "nothing is in doubt any more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

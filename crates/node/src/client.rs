@@ -238,7 +238,7 @@ impl Client {
     ) -> impl Future<Output = Result<Vec<Bytes>, ReadError>> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         match Packed::commands(questions) {
-            Ok(questions) => self.read_then(questions, move |result| {
+            Ok(questions) => self.read_then(questions, self.give_up_after, move |result| {
                 // The caller may have lost interest.
                 let _ = sender.send(result);
             }),
@@ -257,9 +257,11 @@ impl Client {
     pub fn read_then(
         &self,
         questions: Packed,
+        give_up_after: Option<Duration>,
         done: impl FnOnce(Result<Packed, ReadError>) + Send + 'static,
     ) {
-        let submission = Submission::Questions { questions, done: Box::new(done) };
+        let done = Box::new(done);
+        let submission = Submission::Questions { questions, give_up_after, done };
         if let Err(refused) = self.submissions.send(submission) {
             refused.0.refuse();
         }

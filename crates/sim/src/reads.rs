@@ -95,7 +95,7 @@ impl<F: Family> Cluster<F> {
         reader.next += 1;
         reader.under_way.insert(id, known.max(reader.seen));
         let questions = Packed::commands(["how many?"]).expect("it fits");
-        self.step_reads(Input::Read { id, questions });
+        self.step_reads(Input::Read { id, questions, give_up: None });
     }
 
     /// Begins a read, and says whether it was answered.
@@ -190,19 +190,20 @@ impl<F: Family> Cluster<F> {
             }
             Request::ReadAt { id, epoch, index, questions } => {
                 let read = Read { client: 0, id, epoch, index, questions };
-                drop(place.reads.push(self.now, read));
-                self.serve_reads(slot);
+                self.serve_reads(slot, vec![read]);
             }
             _ => {}
         }
     }
 
     /// Answers the reads that have waited for a replica's state.
-    pub(crate) fn serve_reads(&mut self, slot: usize) {
+    pub(crate) fn serve_reads(&mut self, slot: usize, fresh: Vec<Read<u64>>) {
         let place = &mut self.slots[slot];
-        let Some(core) = place.core.as_ref().filter(|_| !place.reads.is_empty()) else { return };
+        let idle = place.reads.is_empty() && fresh.is_empty();
+        let Some(core) = place.core.as_ref().filter(|_| !idle) else { return };
         let count = core.execution().application().committed().len() as u64;
-        let due = place.reads.take_due(self.now, |epoch, index| core.covers(epoch, index));
+        let covers = |epoch, index| core.covers(epoch, index);
+        let due = place.reads.take_in(self.now, fresh, covers);
         for (Read { id, questions, .. }, due) in due {
             let response = match due {
                 Ok(()) => Response::Reads { id, answers: counts(count, questions.len()) },

@@ -158,7 +158,7 @@ impl<F: Family> Cluster<F> {
         self.desk = Desk { inputs, early, actions };
         F::turned(self, slot, line);
         self.examine(slot);
-        self.serve_reads(slot);
+        self.serve_reads(slot, Vec::new());
         if let Err(error) = result {
             self.storage_failed(slot, cause_of(&error), &error.to_string());
         }

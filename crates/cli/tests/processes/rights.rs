@@ -93,7 +93,7 @@ fn administrators_say_who_may_send_commands() {
     let gateway = Gateway::start(&cluster, &["--client-key", &file.display().to_string()]);
     let mut redis = gateway.connect();
     assert_eq!(ask(&mut redis, "SET app:a 1"), "+OK");
-    for outside in ["SET b 1", "MSET app:a 2 b 1", "DEL app:a b", "FLUSHALL", "DBSIZE"] {
+    for outside in ["SET b 1", "MSET app:a 2 b 1", "GET b", "DEL app:a b", "FLUSHALL", "DBSIZE"] {
         let answer = ask(&mut redis, outside);
         assert!(answer.starts_with("-NOPERM"), "{outside}: {answer}");
     }

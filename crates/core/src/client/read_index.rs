@@ -18,6 +18,7 @@
 //!    - **PBFT**: whoever first commits W has q COMMITs, f + 1 of them of correct replicas that
 //!      prepared W and wrote that down. n - f equal tentative answers say as much. The block stays
 //!      in their sets P until a stable checkpoint covers it.
+//!      What is in Q alone says nothing: a primary that lies puts it there.
 //!    - **Two delays**: F first votes commit W, or q second votes. F - f and q - f are f + 1 or
 //!      more. Who cast a second vote had the block's QC. Who cast a first vote says the block's
 //!      height while it is in that view, and leaves the view by the QC of W, for no TC is possible

@@ -45,9 +45,13 @@ pub enum ReadError {
     /// The members are others by now, or are about to be.
     #[error("the members change")]
     Members,
-    /// The replicas have no read index: their protocol has none, or they lost their data.
-    #[error("too few replicas have a read index")]
+    /// The replicas give no read index: their protocol has none, or they lost their data, or keys of
+    /// clients have prefixes.
+    #[error("too few replicas give a read index")]
     NoIndex,
+    /// The answers are longer than fit a message, or take too long.
+    #[error("the answers are too long, or take too long")]
+    TooLong,
     /// The client was closed.
     #[error("the client was closed")]
     Closed,
@@ -62,6 +66,8 @@ pub enum Input {
         id: ReadId,
         /// The questions.
         questions: Packed,
+        /// When it is given up; `None`: when its rounds are.
+        give_up: Option<Time>,
     },
     /// A replica answers.
     Response {
@@ -100,6 +106,7 @@ pub enum Output {
 struct Wanted {
     id: ReadId,
     questions: Packed,
+    give_up: Option<Time>,
     tries: u32,
 }
 
@@ -120,6 +127,8 @@ struct Asked {
     read: Wanted,
     /// What it was answered, as digests, and by whom: liars fill no more memory than others.
     answers: Vec<(Digest, BTreeSet<ReplicaId>)>,
+    /// Who answered all before it, and not this one any more.
+    cut: BTreeSet<ReplicaId>,
     is_done: bool,
 }
 
@@ -147,6 +156,10 @@ pub struct Reads {
     asking: Option<Asking>,
     reading: Vec<Reading>,
     rounds: u64,
+    /// Who was waited for in vain: others are asked first, until it answers.
+    silent: BTreeSet<ReplicaId>,
+    /// The latest round in which a replica said that the members are others.
+    looked_in: u64,
 }
 
 impl Reads {
@@ -154,7 +167,16 @@ impl Reads {
     #[must_use]
     pub fn new(voters: Voters) -> Self {
         let (waiting, reading) = (VecDeque::new(), Vec::new());
-        Self { voters, waiting, waiting_bytes: 0, asking: None, reading, rounds: 0 }
+        Self {
+            voters,
+            waiting,
+            waiting_bytes: 0,
+            asking: None,
+            reading,
+            rounds: 0,
+            silent: BTreeSet::new(),
+            looked_in: 0,
+        }
     }
 
     /// The epoch by whose committee it counts.
@@ -166,7 +188,9 @@ impl Reads {
     /// Takes an input.
     pub fn step(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
         match input {
-            Input::Read { id, questions } => self.take(Wanted { id, questions, tries: 0 }, outputs),
+            Input::Read { id, questions, give_up } => {
+                self.take(Wanted { id, questions, give_up, tries: 0 }, outputs);
+            }
             Input::Response { from, response } => self.respond(now, from, response, outputs),
             Input::Timeout => self.on_time(now, outputs),
         }
@@ -177,6 +201,7 @@ impl Reads {
     /// does not count.
     pub fn change_members(&mut self, now: Time, voters: Voters, outputs: &mut Vec<Output>) {
         self.voters = voters;
+        self.silent.clear();
         let under_way = self.drain();
         self.put_back(under_way);
         self.begin(now, outputs);
@@ -198,11 +223,19 @@ impl Reads {
         reading.chain(asking).collect()
     }
 
-    /// When [`Input::Timeout`] is due.
+    /// When [`Input::Timeout`] is due. Of the reads that stand together only the first is looked at:
+    /// it came first, and all of a client's reads have the same patience.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let asking = self.asking.as_ref().map(|asking| asking.again);
-        self.reading.iter().map(|reading| reading.again).chain(asking).min()
+        let asking = self.asking.iter().flat_map(|asking| {
+            [Some(asking.again), asking.reads.first().and_then(|read| read.give_up)]
+        });
+        let reading = self.reading.iter().flat_map(|reading| {
+            let mut unsettled = reading.reads.iter().filter(|asked| !asked.is_done);
+            [Some(reading.again), unsettled.next().and_then(|asked| asked.read.give_up)]
+        });
+        let waiting = self.waiting.front().map(|read| read.give_up);
+        asking.chain(reading).chain(waiting).flatten().min()
     }
 
     fn take(&mut self, read: Wanted, outputs: &mut Vec<Output>) {
@@ -274,7 +307,8 @@ impl Reads {
             Response::ReadIndex { id, index } => self.on_index(now, from, (id, index), outputs),
             Response::Reads { id, answers } => self.on_answers(from, id, Some(answers), outputs),
             Response::Unproven { id, reason } => {
-                if reason == Unproven::Epoch {
+                if reason == Unproven::Epoch && self.is_live(id) && self.looked_in < id {
+                    self.looked_in = id;
                     outputs.push(Output::Look);
                 }
                 match self.asking.as_mut().filter(|asking| asking.round == id) {
@@ -282,13 +316,25 @@ impl Reads {
                         asking.refused.insert(from, reason);
                         self.on_refused(outputs);
                     }
-                    None => self.on_answers(from, id, None, outputs),
+                    None => {
+                        // Not even the first read.
+                        let none = (reason == Unproven::Unavailable).then(Packed::default);
+                        self.on_answers(from, id, none, outputs);
+                    }
                 }
             }
             _ => {}
         }
     }
 
+    /// Whether a round is under way.
+    fn is_live(&self, round: u64) -> bool {
+        let reading = self.reading.iter().map(|reading| reading.round);
+        reading.chain(self.asking.as_ref().map(|asking| asking.round)).any(|it| it == round)
+    }
+
+    /// The first word of a replica stands for the whole round: a liar that names another height
+    /// again and again would have the questions be sent anew each time.
     fn on_index(
         &mut self,
         now: Time,
@@ -297,7 +343,7 @@ impl Reads {
         outputs: &mut Vec<Output>,
     ) {
         if let Some(asking) = self.asking.as_mut().filter(|asking| asking.round == round) {
-            asking.said.insert(from, height);
+            asking.said.entry(from).or_insert(height);
             if let Some(index) = self.voters.index(&asking.said)
                 && let Some(asking) = self.asking.take()
             {
@@ -307,7 +353,7 @@ impl Reads {
         }
         // A late answer may show that a height was a liar's.
         let Some(reading) = self.reading.iter_mut().find(|it| it.round == round) else { return };
-        reading.said.insert(from, height);
+        reading.said.entry(from).or_insert(height);
         let index = self.voters.index(&reading.said);
         if let Some(index) = index.filter(|index| *index < reading.index) {
             reading.index = index;
@@ -339,6 +385,7 @@ impl Reads {
         let mut in_turn: Vec<_> = reading.said.keys().copied().collect();
         let first = (round % in_turn.len().max(1) as u64) as usize;
         in_turn.rotate_left(first);
+        in_turn.sort_by_key(|replica| self.silent.contains(replica));
         for replica in in_turn {
             if !self.voters.has_witness(reading.asked.iter().copied()) {
                 reading.asked.insert(replica);
@@ -362,6 +409,7 @@ impl Reads {
             return;
         }
         if let Some(answers) = answers {
+            self.silent.remove(&from);
             reading.note(&self.voters, from, answers, outputs);
         }
         if reading.reads.iter().all(|asked| asked.is_done) {
@@ -411,20 +459,50 @@ impl Reads {
         let of = |reason| asking.refused.values().any(|it| *it == reason);
         let error = match () {
             () if of(Unproven::Epoch) => ReadError::Members,
-            () if of(Unproven::Forgotten) => ReadError::NoIndex,
+            () if of(Unproven::Forgotten) || of(Unproven::Restricted) => ReadError::NoIndex,
             () => ReadError::TooFew,
         };
         asking.reads.iter().for_each(|read| fail(read, error, outputs));
         self.asking = None;
     }
 
+    /// Fails the reads whose time is up, wherever they are.
+    fn give_up(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        let mut stays = |read: &Wanted| {
+            let is_late = read.give_up.is_some_and(|until| now >= until);
+            if is_late {
+                fail(read, ReadError::TooFew, outputs);
+            }
+            !is_late
+        };
+        let waiting_bytes = &mut self.waiting_bytes;
+        self.waiting.retain(|read| {
+            let stays = stays(read);
+            *waiting_bytes -= if stays { 0 } else { read.questions.body().len() };
+            stays
+        });
+        if let Some(asking) = &mut self.asking {
+            asking.reads.retain(&mut stays);
+        }
+        self.asking.take_if(|asking| asking.reads.is_empty());
+        for reading in &mut self.reading {
+            let unsettled = reading.reads.iter_mut().filter(|asked| !asked.is_done);
+            unsettled.for_each(|asked| asked.is_done = !stays(&asked.read));
+        }
+        self.reading.retain(|reading| reading.reads.iter().any(|asked| !asked.is_done));
+    }
+
     fn on_time(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.give_up(now, outputs);
         if let Some(asking) = &mut self.asking
             && now >= asking.again
         {
             if now >= asking.since.after(GIVE_UP_AFTER) {
-                asking.reads.iter().for_each(|read| fail(read, ReadError::TooFew, outputs));
-                self.asking = None;
+                // What waits behind it would find no q replicas either.
+                let waiting = std::mem::take(&mut self.waiting);
+                let reads = asking.reads.iter().chain(&waiting);
+                reads.for_each(|read| fail(read, ReadError::TooFew, outputs));
+                (self.asking, self.waiting_bytes) = (None, 0);
             } else {
                 let twice = now.after(now.since(asking.since));
                 asking.again = twice.min(asking.since.after(GIVE_UP_AFTER));
@@ -442,6 +520,8 @@ impl Reads {
                 self.try_again(at, outputs);
                 continue;
             }
+            let reading = &self.reading[at];
+            self.silent.extend(reading.asked.difference(&reading.heard));
             self.ask_others(at, outputs);
             let reading = &mut self.reading[at];
             reading.again = reading.since.after(GIVE_UP_AFTER);
@@ -451,7 +531,7 @@ impl Reads {
 
 impl Asked {
     fn new(read: Wanted) -> Self {
-        Self { read, answers: Vec::new(), is_done: false }
+        Self { read, answers: Vec::new(), cut: BTreeSet::new(), is_done: false }
     }
 
     /// Counts a replica's answers. Whether f + 1 have given the same by now.
@@ -470,7 +550,7 @@ impl Asked {
 
 impl Reading {
     /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads that
-    /// f + 1 replicas have answered alike by now.
+    /// f + 1 replicas have answered alike by now. A read that f + 1 leave off at is not tried again.
     fn note(
         &mut self,
         voters: &Voters,
@@ -478,13 +558,24 @@ impl Reading {
         mut answers: Packed,
         outputs: &mut Vec<Output>,
     ) {
+        if answers.len() > self.questions.len() {
+            return;
+        }
+        let is_shared = self.reads.len() > 1;
         for asked in &mut self.reads {
             let count = asked.read.questions.len();
             if answers.len() < count {
+                asked.cut.insert(from);
+                if !asked.is_done && voters.has_witness(asked.cut.iter().copied()) {
+                    fail(&asked.read, ReadError::TooLong, outputs);
+                    asked.is_done = true;
+                }
                 return;
             }
             let own = answers.split_to(count);
             if !asked.is_done && asked.is_believed(voters, from, &own) {
+                // Who keeps it must not hold on to what others are told.
+                let own = if is_shared { own.detached() } else { own };
                 outputs.push(Output::Done { id: asked.read.id, result: Ok(own) });
                 asked.is_done = true;
             }

@@ -80,6 +80,8 @@ pub struct Clients {
     list: BTreeMap<PublicKey, Entry>,
     /// Bytes of the entries' encoding.
     bytes: usize,
+    /// Whether a key may touch a part of the application's keys only.
+    has_prefixes: bool,
     digest: Digest,
 }
 
@@ -126,7 +128,13 @@ impl Clients {
         if HEAD_BYTES + bytes > MAX_BYTES {
             return Err(Full);
         }
-        let mut clients = Self { admission, serial, list, bytes, digest: Digest::default() };
+        let is_partial = |entry: &Entry| match entry {
+            Entry::Granted(grant) => !grant.prefixes.is_empty(),
+            Entry::Revoked => false,
+        };
+        let has_prefixes = list.values().any(is_partial);
+        let digest = Digest::default();
+        let mut clients = Self { admission, serial, list, bytes, has_prefixes, digest };
         clients.seal();
         Ok(clients)
     }
@@ -150,6 +158,13 @@ impl Clients {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.admission == Admission::Open && self.list.is_empty()
+    }
+
+    /// Whether a key may touch a part of the application's keys only. Who asks without a signature
+    /// cannot be told from it.
+    #[must_use]
+    pub fn has_prefixes(&self) -> bool {
+        self.has_prefixes
     }
 
     /// Whom the cluster takes commands from.

@@ -19,6 +19,9 @@ pub const MAX_QUESTION_BYTES: usize = 64 << 10;
 pub const MAX_READS: usize = 1024;
 /// See [`MAX_READS`].
 pub const MAX_READS_BYTES: usize = 1 << 20;
+/// Most bytes of the answers in one [`Response::Reads`], packed. All rounds of a client that may be
+/// under way are to fit its queue at a replica, beside the outcomes of its commands.
+pub const MAX_READ_ANSWERS_BYTES: usize = 256 << 10;
 /// Most bytes of what an application proves, with its proof.
 pub const MAX_CONTENT_BYTES: usize = MAX_REPLY_BYTES / 4;
 /// Most bytes of an answer: a block of frames' names, two certificates, and the content.

@@ -114,6 +114,8 @@ reasons!(
         Forgotten = 6,
         /// Its state has not come to the height asked for in time.
         Late = 7,
+        /// Clients' keys have prefixes: who asks must be known, so the question is to be ordered.
+        Restricted = 8,
     }
 );
 

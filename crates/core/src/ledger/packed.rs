@@ -104,6 +104,12 @@ impl Packed {
         })
     }
 
+    /// The same in bytes of its own: it holds on to nothing that it was received with.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self { body: Bytes::copy_from_slice(&self.body), count: self.count }
+    }
+
     /// Splits the first `count` off, sharing the bytes. All of them if there are fewer.
     #[must_use]
     pub fn split_to(&mut self, count: usize) -> Self {

@@ -322,6 +322,8 @@ impl Pbft {
     fn resume(&mut self) {
         let head = self.chain.head();
         self.order = Order::new(head.height(), head.id());
+        // What the view began with is among these, as far as it was accepted.
+        self.order.began_with = self.known.highest().unwrap_or_default();
         if self.is_changing {
             return;
         }

@@ -3,7 +3,7 @@
 //! It says which height a read must not miss, from memory. A read at a height waits here until the
 //! state has come so far: a bounded number of reads, for a bounded time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Replica;
 use crate::base::types::{Duration, Epoch, Height, Time};
@@ -26,12 +26,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ///
     /// # Errors
     /// [`Unproven::Epoch`] if it is not in that epoch, or the epoch ends; [`Unproven::Forgotten`] if
-    /// it may have helped to commit what it does not know.
+    /// it may have helped to commit what it does not know; [`Unproven::Restricted`] if keys have
+    /// prefixes.
     pub fn read_index(&self, epoch: Epoch) -> Result<Height, Unproven> {
         if self.membership.latest().epoch() != epoch || self.epochs.sealed().is_some() {
             return Err(Unproven::Epoch);
         }
         let remembers = !self.amnesia.is_own() && self.epochs.speaks();
+        self.may_ask()?;
         if self.halted || !planted!("reads-ask-the-mute", true, remembers) {
             return Err(Unproven::Forgotten);
         }
@@ -45,14 +47,29 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Whether the state as it is now may answer a read at `index`.
     ///
     /// # Errors
-    /// [`Unproven::Epoch`]: it never may, for it is of a later epoch, or its epoch ends.
+    /// It never may: [`Unproven::Epoch`] if it is of a later epoch, or its epoch ends;
+    /// [`Unproven::Restricted`] if keys have prefixes.
     pub fn covers(&self, epoch: Epoch, index: Height) -> Result<bool, Unproven> {
         let current = self.membership.latest().epoch();
         if epoch < current || epoch == current && self.epochs.sealed().is_some() {
             return Err(Unproven::Epoch);
         }
         let has_come_so_far = epoch == current && self.execution.height() >= index;
-        Ok(mutant!("reads-do-not-wait", true, has_come_so_far))
+        if mutant!("reads-do-not-wait", true, has_come_so_far) {
+            return self.may_ask().map(|()| true);
+        }
+        Ok(false)
+    }
+
+    /// Who asks is not known, and is denied nothing. As soon as a key may not touch all of the
+    /// application's keys, reads are for the order to judge. The state that answers says so, and
+    /// holds every list that was answered for before the read began.
+    fn may_ask(&self) -> Result<(), Unproven> {
+        let has_prefixes = self.execution.sessions().clients().has_prefixes();
+        match planted!("reads-past-prefixes", false, has_prefixes) {
+            true => Err(Unproven::Restricted),
+            false => Ok(()),
+        }
     }
 }
 
@@ -85,26 +102,64 @@ impl<C> Default for Reads<C> {
     }
 }
 
-impl<C: Copy + PartialEq> Reads<C> {
-    /// Takes a read in; gives it back if too many wait. One of the same client and id gives way.
-    pub fn push(&mut self, now: Time, read: Read<C>) -> Option<Read<C>> {
-        self.retain(|other| (other.client, other.id) != (read.client, read.id));
-        let of_one = self.waiting.iter().filter(|(_, other)| other.client == read.client).count();
-        let bytes = self.bytes + read.questions.body().len();
-        if self.waiting.len() >= MAX_WAITING
-            || of_one >= MAX_WAITING_OF_ONE
-            || bytes > MAX_WAITING_BYTES
-        {
-            return Some(read);
+impl<C: Copy + Ord> Reads<C> {
+    /// Takes reads in, and gives back what waits no longer, each with whether it may be answered now.
+    /// `covers` says that of an epoch and an index, as [`Replica::covers`] does. What may be answered
+    /// at once takes up no place. One of the same client and id gives way.
+    pub fn take_in(
+        &mut self,
+        now: Time,
+        fresh: Vec<Read<C>>,
+        covers: impl Fn(Epoch, Height) -> Result<bool, Unproven>,
+    ) -> Vec<(Read<C>, Result<(), Unproven>)> {
+        let mut due = self.take_due(now, &covers);
+        for read in fresh {
+            match covers(read.epoch, read.index) {
+                Ok(true) => due.push((read, Ok(()))),
+                Err(reason) => due.push((read, Err(reason))),
+                Ok(false) => {
+                    let left_out = self.push(now, read);
+                    due.extend(left_out.into_iter().map(|read| (read, Err(Unproven::Busy))));
+                }
+            }
         }
-        self.bytes = bytes;
-        self.waiting.push_back((now.after(PATIENCE), read));
-        None
+        due
     }
 
-    /// Takes out what waits no longer, each with whether it may be answered now. `covers` says that
-    /// of an epoch and an index, as [`Replica::covers`] does.
-    pub fn take_due(
+    /// Has a read wait. Gives back those that there is no room for.
+    fn push(&mut self, now: Time, read: Read<C>) -> Vec<Read<C>> {
+        self.retain(|other| (other.client, other.id) != (read.client, read.id));
+        let of_one = self.waiting.iter().filter(|(_, other)| other.client == read.client).count();
+        if of_one >= MAX_WAITING_OF_ONE {
+            return vec![read];
+        }
+        self.bytes += read.questions.body().len();
+        self.waiting.push_back((now.after(PATIENCE), read));
+        let mut left_out = Vec::new();
+        while self.waiting.len() > MAX_WAITING || self.bytes > MAX_WAITING_BYTES {
+            left_out.extend(self.give_way());
+        }
+        left_out
+    }
+
+    /// Takes out the read that gives way: what will wait longest, at the highest index; among these
+    /// one of the client that most of all reads are of. So a stranger who names heights that no
+    /// state comes to keeps nobody else out.
+    fn give_way(&mut self) -> Option<Read<C>> {
+        let mut lines = BTreeMap::<C, usize>::new();
+        for (_, read) in &self.waiting {
+            *lines.entry(read.client).or_default() += 1;
+        }
+        let rank = |(_, (_, read)): &(usize, &(Time, Read<C>))| {
+            (read.epoch, read.index, lines.get(&read.client).copied())
+        };
+        let (at, _) = self.waiting.iter().enumerate().max_by_key(rank)?;
+        let (_, read) = self.waiting.remove(at)?;
+        self.bytes -= read.questions.body().len();
+        Some(read)
+    }
+
+    fn take_due(
         &mut self,
         now: Time,
         covers: impl Fn(Epoch, Height) -> Result<bool, Unproven>,

@@ -36,7 +36,7 @@ impl Client {
     }
 
     fn read(&mut self, id: ReadId, texts: &[&str]) {
-        self.step(Input::Read { id, questions: packed(texts) });
+        self.step(Input::Read { id, questions: packed(texts), give_up: None });
     }
 
     fn hear(&mut self, from: u16, response: Response) {
@@ -246,6 +246,43 @@ fn who_refuses_is_not_waited_for() {
 }
 
 #[test]
+fn a_read_that_f_plus_1_replicas_leave_off_at_is_given_up_at_once_and_others_are_not() {
+    let mut client = Client::new(4);
+    for (id, question) in [(1, "a"), (2, "short"), (3, "long"), (4, "short")] {
+        client.read(id, &[question]);
+    }
+    (0..3).for_each(|replica| client.index(replica, 1, 5));
+    client.sent();
+    // What came meanwhile shares the second round.
+    (0..3).for_each(|replica| client.index(replica, 2, 5));
+    for (replica, ..) in client.sent().1 {
+        client.answer(replica, 2, &["1"]);
+    }
+    assert_eq!(client.done(), vec![(2, ok(&["1"])), (3, Err(ReadError::TooLong))]);
+}
+
+#[test]
+fn who_does_not_answer_is_asked_after_the_others_in_later_rounds() {
+    let (mut client, mut waits) = (Client::new(4), 0);
+    for round in 1..=8 {
+        client.read(round, &["a"]);
+        (0..4).for_each(|replica| client.index(replica, round, 5));
+        let mut asked = client.sent().1;
+        assert_eq!(asked.len(), 2);
+        if asked.iter().any(|(replica, ..)| *replica == 0) {
+            waits += 1;
+            client.wait(60);
+            asked.extend(client.sent().1);
+        }
+        for (replica, ..) in asked.into_iter().filter(|(replica, ..)| *replica != 0) {
+            client.answer(replica, round, &["1"]);
+        }
+        assert_eq!(client.done(), vec![(round, ok(&["1"]))]);
+    }
+    assert_eq!(waits, 1);
+}
+
+#[test]
 fn other_members_are_asked_anew() {
     let mut client = Client::new(4);
     client.read(1, &["a"]);
@@ -269,6 +306,69 @@ fn other_members_are_asked_anew() {
 }
 
 #[test]
+fn a_liar_that_changes_its_word_has_the_questions_sent_once_more_at_most() {
+    let mut client = Client::new(4);
+    client.read(1, &["a"]);
+    client.index(0, 1, 5);
+    client.index(1, 1, 5);
+    client.index(3, 1, 1_000);
+    assert_eq!(client.sent().1.len(), 2);
+    for height in [999, 998, 997, 6] {
+        client.index(3, 1, height);
+        assert_eq!(client.sent(), (vec![], vec![]), "its first word stands");
+    }
+    client.index(2, 1, 5);
+    assert!(client.sent().1.iter().all(|(.., index)| *index == 5));
+}
+
+#[test]
+fn a_liar_that_speaks_of_other_members_has_them_looked_for_once_a_round() {
+    let mut client = Client::new(4);
+    let looks = |client: &mut Client, id| {
+        client.hear(3, Response::Unproven { id, reason: Unproven::Epoch });
+        let looks = client.outputs.iter().filter(|output| **output == Output::Look).count();
+        client.outputs.clear();
+        looks
+    };
+    assert_eq!(looks(&mut client, 0), 0, "nothing was asked");
+    client.read(1, &["a"]);
+    assert_eq!(looks(&mut client, 9), 0, "there is no such round");
+    assert_eq!(looks(&mut client, 1), 1);
+    assert_eq!(looks(&mut client, 1), 0);
+}
+
+#[test]
+fn a_read_has_no_more_time_than_it_was_given_wherever_it_is() {
+    let mut client = Client::new(4);
+    let until = |millis| Some(Time(0).after(Duration::from_millis(millis)));
+    let reads = [(1, 100), (2, 10), (3, 20)];
+    for (id, millis) in reads {
+        let give_up = until(millis);
+        client.step(Input::Read { id, questions: packed(&["a"]), give_up });
+    }
+    // The first one asks for its index; the others wait behind it.
+    assert_eq!(client.reads.deadline(), until(10));
+    client.wait(10);
+    assert_eq!(client.done(), vec![(2, Err(ReadError::TooFew))]);
+    client.wait(10);
+    assert_eq!(client.done(), vec![(3, Err(ReadError::TooFew))]);
+    (0..3).for_each(|replica| client.index(replica, 1, 5));
+    client.wait(80);
+    assert_eq!(client.done(), vec![(1, Err(ReadError::TooFew))], "nobody answers it");
+    assert_eq!(client.reads.deadline(), None);
+}
+
+#[test]
+fn what_waits_behind_a_round_without_a_quorum_is_given_up_with_it() {
+    let mut client = Client::new(4);
+    (1..=3).for_each(|id| client.read(id, &["a"]));
+    client.wait(2_000);
+    let failed = [1, 2, 3].map(|id| (id, Err(ReadError::TooFew)));
+    assert_eq!(client.done(), failed);
+    assert_eq!(client.reads.deadline(), None);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_what_was_taken_ends_with_the_client() {
     let mut client = Client::new(4);
     client.read(1, &["a"; MAX_READS + 1]);
@@ -287,29 +387,50 @@ fn reads_wait_at_a_replica_for_the_state_and_not_for_ever() {
         let (epoch, index) = (Epoch(0), Height(index));
         Read { client, id, epoch, index, questions: packed(&["a"]) }
     };
-    let at = |height| move |_, index: Height| Ok(index <= Height(height));
-    let mut waiting = reads::Reads::default();
-    for index in [5, 7] {
-        assert_eq!(waiting.push(Time(0), read(1, index, index)), None);
-    }
-    let due = waiting.take_due(Time(0), at(6));
-    assert_eq!(due, vec![(read(1, 5, 5), Ok(()))], "the other waits on");
-    assert_eq!(waiting.take_due(Time(1), at(6)), vec![]);
     let late = Time(0).after(reads::PATIENCE);
-    assert_eq!(waiting.deadline(), Some(late));
-    assert_eq!(waiting.take_due(late, at(6)), vec![(read(1, 7, 7), Err(Unproven::Late))]);
-    // A client has a part of the room, and takes nobody else's.
-    for id in 0..reads::MAX_WAITING_OF_ONE as u64 {
-        assert_eq!(waiting.push(late, read(1, id, 9)), None);
-    }
-    assert_eq!(waiting.push(late, read(1, 99, 9)), Some(read(1, 99, 9)));
-    assert_eq!(waiting.push(late, read(1, 0, 8)), None, "in place of the one with that id");
-    for client in 2..=reads::MAX_WAITING as u64 {
-        waiting.push(late, read(client, 1, 9));
-    }
-    assert_eq!(waiting.len(), reads::MAX_WAITING);
+    let mut waiting = reads::Reads::default();
+    let mut take =
+        |now, fresh, height| waiting.take_in(now, fresh, |_, index| Ok(index <= Height(height)));
+    let due = take(Time(0), vec![read(1, 5, 5), read(1, 7, 7)], 5);
+    assert_eq!(due, vec![(read(1, 5, 5), Ok(()))], "the other waits");
+    assert_eq!(take(Time(1), vec![], 6), vec![]);
+    assert_eq!(take(late, vec![], 6), vec![(read(1, 7, 7), Err(Unproven::Late))]);
+    // A client has a part of the room.
+    let many = (0..reads::MAX_WAITING_OF_ONE as u64).map(|id| read(1, id, 9)).collect();
+    assert_eq!(take(late, many, 6), vec![]);
+    assert_eq!(take(late, vec![read(1, 99, 9)], 6), vec![(read(1, 99, 9), Err(Unproven::Busy))]);
+    assert_eq!(take(late, vec![read(1, 0, 8)], 6), vec![], "in place of the one with that id");
+    assert_eq!(waiting.deadline(), Some(late.after(reads::PATIENCE)));
+    assert_eq!(waiting.len(), reads::MAX_WAITING_OF_ONE);
     waiting.forget(1);
-    assert_eq!(waiting.len(), reads::MAX_WAITING - reads::MAX_WAITING_OF_ONE);
+    assert_eq!(waiting.deadline(), None);
+}
+
+/// Strangers name heights that no state comes to, as many as find room.
+#[test]
+fn reads_of_strangers_keep_nobody_out_at_a_replica() {
+    let read = |client: u64, id, index| {
+        let (epoch, index) = (Epoch(0), Height(index));
+        Read { client, id, epoch, index, questions: packed(&["a"]) }
+    };
+    let mut waiting = reads::Reads::default();
+    let mut take = |fresh| waiting.take_in(Time(0), fresh, |_, index| Ok(index <= Height(6)));
+    let lines = reads::MAX_WAITING / reads::MAX_WAITING_OF_ONE;
+    for client in 0..lines as u64 {
+        let line = (0..reads::MAX_WAITING_OF_ONE as u64).map(|id| read(client, id, u64::MAX));
+        assert_eq!(take(line.collect()), vec![]);
+    }
+    assert_eq!(take(vec![read(99, 1, 6)]), vec![(read(99, 1, 6), Ok(()))], "it takes no place");
+    let out = take(vec![read(99, 2, 7)]);
+    assert!(matches!(&out[..], [(left_out, Err(Unproven::Busy))] if left_out.client != 99));
+    // Among reads of one height it is the longest line that gives way.
+    let mut waiting = reads::Reads::default();
+    let mut take = |fresh| waiting.take_in(Time(0), fresh, |_, _| Ok(false));
+    for client in 0..lines as u64 {
+        take((0..reads::MAX_WAITING_OF_ONE as u64).map(|id| read(client, id, 7)).collect());
+    }
+    let out = take(vec![read(99, 1, 7)]);
+    assert!(matches!(&out[..], [(left_out, Err(Unproven::Busy))] if left_out.client != 99));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn submit(bench: Arc<Bench>, client: Client) {
         return client.submit_then(batch, None, done);
     }
     let orders = client.clone();
-    client.read_then(batch.clone(), move |result| match result {
+    client.read_then(batch.clone(), None, move |result| match result {
         Ok(answers) => done(Ok(answers)),
         // As the gateway does.
         Err(_) => orders.submit_then(batch, None, done),

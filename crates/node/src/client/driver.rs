@@ -36,7 +36,7 @@ pub(super) enum Submission {
     /// Commands on their way to the session.
     Commands { batch: Packed, give_up_after: Option<Duration>, done: Done },
     /// Questions that are not to be ordered.
-    Questions { questions: Packed, done: Answered },
+    Questions { questions: Packed, give_up_after: Option<Duration>, done: Answered },
 }
 
 impl Submission {
@@ -137,11 +137,12 @@ impl Driver {
                     self.under_way.insert(id, done);
                     self.inputs.push(Input::Submit { id, batch, give_up });
                 }
-                Some(Submission::Questions { questions, done }) => {
+                Some(Submission::Questions { questions, give_up_after, done }) => {
                     let id = self.reading.next;
                     self.reading.next += 1;
                     self.reading.under_way.insert(id, done);
-                    self.reading.inputs.push(reads::Input::Read { id, questions });
+                    let give_up = give_up_after.map(|span| self.now().after(span));
+                    self.reading.inputs.push(reads::Input::Read { id, questions, give_up });
                 }
             }
         }

@@ -86,6 +86,7 @@ fn why(reason: Unproven) -> &'static str {
         Unproven::Epoch => "it is in another epoch",
         Unproven::Forgotten => "it lost its data",
         Unproven::Late => "its state is behind",
+        Unproven::Restricted => "keys of clients have prefixes",
     }
 }
 

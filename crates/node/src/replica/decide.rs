@@ -346,7 +346,7 @@ where
                     let relay = planted!("relayed-by-nobody", false, alone);
                     frames.push(Submitted { frame, relay });
                 }
-                FromClient::Query(asked) => self.queries.ask(asked, self.turns.now()),
+                FromClient::Query(asked) => self.queries.ask(asked),
                 FromClient::Prove(question) => self.proofs.ask(question),
                 FromClient::Newest { connection, id } => self.proofs.ask_newest(connection, id),
                 FromClient::Ready(question) => self.give_word(&question),

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use quorate_core::base::types::Epoch;
 use quorate_core::base::wire::{Encode as _, put_bytes};
 use quorate_core::client::Packed;
-use quorate_core::client::message::{Response, Unproven};
+use quorate_core::client::message::{MAX_READ_ANSWERS_BYTES, Response, Unproven};
 use quorate_core::ledger::execution::{Execution, panic_message};
 use quorate_core::ledger::state_machine::{
     KeepError, MAX_COMMAND_REPLY_BYTES, Reader, StateMachine,
@@ -46,7 +46,9 @@ pub struct Queries {
     asked: Vec<Question>,
     /// Who asked since the last turn for this replica's part of a read index.
     indices: Vec<(ConnectionId, u64, Epoch)>,
-    /// Questions at an index that wait for the state.
+    /// Questions at an index, asked since the last turn.
+    fresh: Vec<Read<ConnectionId>>,
+    /// Those that wait for the state.
     reads: Reads<ConnectionId>,
     thread: Option<JoinHandle<()>>,
     voice: Voice,
@@ -180,8 +182,8 @@ impl Queries {
         let (desk, speaks) = (Arc::clone(&shared), voice.clone());
         let run = outside.guard("queries", move || answer_all(&desk, &speaks));
         let thread = Some(super::giving_way::spawn_low("queries", run)?);
-        let (asked, indices, reads) = (Vec::new(), Vec::new(), Reads::default());
-        Ok(Self { shared, asked, indices, reads, thread, voice })
+        let (asked, indices, fresh) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { shared, asked, indices, fresh, reads: Reads::default(), thread, voice })
     }
 
     /// When a question is to be refused that waits for the state.
@@ -191,14 +193,10 @@ impl Queries {
     }
 
     /// Takes a question in, unless too many wait.
-    pub fn ask(&mut self, asked: Asked, now: Time) {
+    pub fn ask(&mut self, asked: Asked) {
         match asked {
             Asked::Now(question) => self.asked.push(question),
-            Asked::At(read) => {
-                if let Some(left_out) = self.reads.push(now, read) {
-                    self.voice.refuse_id(left_out.client, left_out.id, Unproven::Busy);
-                }
-            }
+            Asked::At(read) => self.fresh.push(read),
             Asked::Index { connection, id, epoch } => self.indices.push((connection, id, epoch)),
         }
     }
@@ -207,6 +205,7 @@ impl Queries {
     pub fn forget(&mut self, connection: ConnectionId) {
         self.asked.retain(|question| question.connection != connection);
         self.indices.retain(|(of, ..)| *of != connection);
+        self.fresh.retain(|read| read.client != connection);
         self.reads.forget(connection);
         self.shared.desk().lines.forget(connection);
     }
@@ -225,9 +224,12 @@ impl Queries {
                 Err(reason) => self.voice.refuse_id(connection, id, reason),
             }
         }
-        if !self.reads.is_empty() {
-            let due = self.reads.take_due(now, |epoch, index| replica.covers(epoch, index));
-            for (Read { client: connection, id, questions, .. }, due) in due {
+        if !(self.reads.is_empty() && self.fresh.is_empty()) {
+            let fresh = std::mem::take(&mut self.fresh);
+            let covers = |epoch, index| replica.covers(epoch, index);
+            for (Read { client: connection, id, questions, .. }, due) in
+                self.reads.take_in(now, fresh, covers)
+            {
                 let (bytes, packed) = (questions.body().clone(), Some(questions.len()));
                 match due {
                     Ok(()) => self.asked.push(Question { connection, id, bytes, packed }),
@@ -291,7 +293,7 @@ fn answers(
     let (began, mut body, mut answered) = (Instant::now(), Vec::new(), 0);
     for one in questions.iter() {
         let answer = ask(&one)?;
-        if body.len() + answer.len() > MAX_COMMAND_REPLY_BYTES {
+        if body.len() + answer.len() > MAX_READ_ANSWERS_BYTES {
             break;
         }
         put_bytes(&mut body, &answer);

@@ -12,7 +12,7 @@ use quorate_core::client::Packed;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::state_machine::Replies;
-use quorate_core::{Digest, ReplicaId, Sequence, SessionId};
+use quorate_core::{Digest, Height, ReplicaId, Sequence, SessionId};
 use quorate_crypto::{Ed25519, SecretKey};
 use quorate_node::client::ReplicaAddress;
 use quorate_transport::{
@@ -215,7 +215,9 @@ impl Shared {
 
     /// `false` if the connection is to be closed.
     fn receive(&self, replica: usize, request: Request, client: &To<'_>) -> bool {
-        let Request::Submit { relay, frame } = request else { return false };
+        let Request::Submit { relay, frame } = request else {
+            return self.read(replica, request, client);
+        };
         assert!(self.is_signed(&frame), "the client signs what it sends");
         self.received.fetch_add(u64::from(!frame.is_open()), Ordering::Relaxed);
         let vice = {
@@ -254,6 +256,28 @@ impl Shared {
                     client.send(message(&Response::Outcome(outcome)));
                 }
             }
+        }
+        true
+    }
+
+    /// A question that is not ordered. `false` if the connection is to be closed.
+    fn read(&self, replica: usize, request: Request, client: &To<'_>) -> bool {
+        let response = match request {
+            Request::ReadIndex { id, .. } => Response::ReadIndex { id, index: Height(0) },
+            Request::ReadAt { id, questions, .. } => {
+                let execute = lock(&self.ledger).execute;
+                let answer = |question: Bytes| {
+                    let mut answer = Vec::new();
+                    execute(&question, &mut answer);
+                    answer
+                };
+                let answers = Packed::commands(questions.iter().map(answer)).unwrap();
+                Response::Reads { id, answers }
+            }
+            _ => return false,
+        };
+        if lock(&self.replicas[replica]).vice == Vice::None {
+            client.send(message(&response));
         }
         true
     }

@@ -93,11 +93,16 @@ impl Known {
             || self.prepared.values().any(|entry| entry.block == *block)
     }
 
+    /// The highest height in P.
+    pub fn highest_prepared(&self) -> Option<Height> {
+        self.prepared.last_key_value().map(|(height, _)| *height)
+    }
+
     /// The highest height in either set.
     pub fn highest(&self) -> Option<Height> {
         let pre_prepared = self.pre_prepared.iter().rev().find(|(_, at)| !at.is_empty());
         let pre_prepared = pre_prepared.map(|(height, _)| *height);
-        self.prepared.last_key_value().map(|(height, _)| *height).max(pre_prepared)
+        self.highest_prepared().max(pre_prepared)
     }
 
     /// Forgets the heights up to a stable checkpoint.

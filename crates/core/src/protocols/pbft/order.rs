@@ -14,6 +14,8 @@ pub(super) struct Order {
     pub tip: (Height, BlockId),
     /// Up to here blocks are prepared, or known to be committed.
     pub prepared: Height,
+    /// Up to here the view, or the last one that this replica entered, began with chosen blocks.
+    pub began_with: Height,
     /// What the view began with and was not accepted yet.
     pub chosen: VecDeque<Entry>,
     /// Pre-prepared blocks whose parents were not accepted yet.
@@ -24,7 +26,7 @@ impl Order {
     /// Begins above a block.
     pub fn new(height: Height, block: BlockId) -> Self {
         let (chosen, held) = (VecDeque::new(), BTreeMap::new());
-        Self { tip: (height, block), prepared: height, chosen, held }
+        Self { tip: (height, block), prepared: height, began_with: height, chosen, held }
     }
 
     /// Nothing up to this block, which is committed, is to be accepted any more. The next one

@@ -237,17 +237,17 @@ impl Protocol for Pbft {
         self.chain.at(low).map(|_| low)
     }
 
-    /// What it prepared, or pre-prepared, or is to pre-prepare since its view began with it. A
-    /// committed block is prepared by f + 1 correct replicas. It stays in their sets P until a
-    /// stable checkpoint covers it; one of them that lost its sets comes back by a view that begins
-    /// with the block. Blocks here always have commands.
+    /// What it prepared, or its view began with. A committed block is prepared by f + 1 correct
+    /// replicas. It stays in their sets P until a stable checkpoint covers it; one of them that lost
+    /// its sets comes back by a view that begins with the block, as later ones do. What is only
+    /// pre-prepared does not count: a primary that lies names it alone, and reads would wait for it.
+    /// Blocks here always have commands.
     fn read_index(&self) -> Option<Height> {
         if planted!("reads-ask-the-mute", false, self.awaits.is_some()) {
             return None;
         }
-        let chosen = self.order.chosen.back().map(|entry| entry.height);
-        let known = [self.known.highest(), chosen, Some(self.checkpoints.low())];
-        known.into_iter().flatten().max()
+        let prepared = self.known.highest_prepared().unwrap_or_default();
+        Some(prepared.max(self.order.began_with).max(self.checkpoints.low()))
     }
 
     fn showing(evidence: Stable) -> Option<Message> {

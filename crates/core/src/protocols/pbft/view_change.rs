@@ -147,7 +147,8 @@ impl Pbft {
         self.awaits.take_if(|awaited| *awaited <= new_view.view);
         let mut held = std::mem::take(&mut self.order.held);
         held.retain(|_, block| block.view() == self.view);
-        self.order = Order { chosen: blocks.into(), held, ..Order::new(height, block) };
+        let began_with = blocks.last().map_or(height, |entry| entry.height);
+        self.order = Order { chosen: blocks.into(), began_with, held, ..Order::new(height, block) };
         self.behind = None;
         let Self { chain, known, order, .. } = self;
         chain.keep_above(|id| {
