@@ -16,10 +16,17 @@ struct Owners {
     folder: TempDir,
 }
 
+/// How somebody proposes a cluster to the owners.
+fn propose<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+    let named = OWNERS.iter().flat_map(|name| ["--owner", name]);
+    let new = ["genesis", "new", "p.toml", "--chain", "ours"].into_iter().chain(named);
+    new.chain(flags.iter().copied()).collect()
+}
+
 impl Owners {
     fn new(flags: &[&str]) -> Self {
         let owners = Self { folder: tempfile::tempdir().unwrap() };
-        owners.done(&[&["genesis", "new", "p.toml", "--chain", "ours"], flags].concat());
+        owners.done(&propose(flags));
         OWNERS.iter().enumerate().for_each(|(id, name)| owners.join(name, id as u16));
         owners
     }
@@ -29,15 +36,20 @@ impl Owners {
     }
 
     fn join(&self, name: &str, number: u16) {
+        self.join_in(name, name, number);
+    }
+
+    /// Makes keys in another home, too; the later file of a name is the one that is handed over.
+    fn join_in(&self, home: &str, name: &str, number: u16) {
         let address = |at: u16| format!("127.0.0.1:{}", 7000 + 2 * number + at);
         self.done(
             &[
-                &["genesis", "join", "p.toml", "--home", name, "--name", name][..],
+                &["genesis", "join", "p.toml", "--home", home, "--name", name][..],
                 &["--replica-address", &address(0), "--client-address", &address(1)],
             ]
             .concat(),
         );
-        let file = self.path().join(name).join("config/genesis-member.toml");
+        let file = self.path().join(home).join("config/genesis-member.toml");
         std::fs::copy(file, self.path().join(format!("{name}.toml"))).unwrap();
     }
 
@@ -65,6 +77,23 @@ impl Owners {
 
     fn seal(&self) -> serde_json::Value {
         json(&self.run(&[&["-o", "json"], &Self::SEAL[..]].concat()))
+    }
+
+    /// How an owner signs a file that was sealed.
+    fn signing(&self, file: &str, home: &str) -> Vec<String> {
+        let said = out(&self.run(&["genesis", "verify", file]));
+        let genesis = said.lines().find_map(|line| line.strip_prefix("genesis digest ")).unwrap();
+        let words = ["genesis", "sign", file, "--home", home, "--genesis", genesis];
+        let files = Self::SEAL[3..].iter().copied();
+        words.into_iter().chain(files).map(str::to_owned).collect()
+    }
+
+    fn sign(&self, file: &str, home: &str) {
+        self.done(&self.signing(file, home).iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    fn sign_refused(&self, file: &str, home: &str) -> String {
+        self.refused(&self.signing(file, home).iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn read(&self, file: &str) -> String {
@@ -120,18 +149,27 @@ fn a_proposal_that_makes_no_cluster_is_refused_with_the_reason() {
         (&["--client", &"ab".repeat(32)], &["no administrators who could change the list"]),
         (&["--administrator", "key"], &["flag --administrator", "64 hexadecimal digits"]),
         (&["--approvals", "2", "--leader", "fixed"], &["that replica might leave"]),
+        (&["--owner", "dora"], &["the owner dora is named twice", "flag --owner"]),
+        (&["--owner", "e v e"], &["is no name", "flag --owner"]),
     ] {
-        let new = [&["genesis", "new", "p.toml", "--chain", "ours"], flags].concat();
-        let output = quorate(folder.path(), &new);
+        let output = quorate(folder.path(), &propose(flags));
         assert_eq!(code(&output), 2, "{flags:?}: {}", err(&output));
         says(&err(&output), parts);
         assert!(!folder.path().join("p.toml").exists());
     }
     let owners = Owners::new(&[]);
     let before = owners.read("p.toml");
-    let said = owners.refused(&["genesis", "new", "p.toml", "--chain", "ours"]);
+    let said = owners.refused(&propose(&[]));
     says(&said, &["another file of this name", "never written over"]);
     assert_eq!(owners.read("p.toml"), before);
+    let three = ["genesis", "new", "q.toml", "--chain", "ours", "--owner", "alice"];
+    let three = [&three[..], &["--owner", "bob", "--owner", "carol"]].concat();
+    says(&owners.refused(&three), &["3 owners begin no cluster", "name 4 to 256"]);
+    // A leader by its number is one of the owners.
+    let last = ["--owner", "eve", "--leader", "fixed", "--fixed-leader", "4"];
+    let mut five = propose(&last);
+    five[2] = "five.toml";
+    owners.done(&five);
     // Somebody edits it badly.
     owners.write("p.toml", &before.replace("max_commands = 400", "max_commands = 0"));
     let line = format!("p.toml, line {}", owners.line("p.toml", "max_commands"));
@@ -152,15 +190,22 @@ fn keys_are_never_written_over_and_addresses_are_some() {
         )
     };
     let (peer, client) = ("127.0.0.1:1", "127.0.0.1:2");
-    says(&join("alice", "alice", peer, client), &["there is a folder already", "alice"]);
+    says(&join("alice", "alice", peer, client), &["there is something already", "a new home"]);
     assert_eq!(owners.read("alice/config/consensus.key"), key);
     says(&join("eve", "eve", "127.0.0.1:0", client), &["port 0", "flag --replica-address"]);
     says(&join("eve", "eve", peer, peer), &["replica's address as well", "--client-address"]);
     says(&join("eve", "e v e", peer, client), &["is no name", "flag --name"]);
+    let said = join("eve", "eve", peer, client);
+    says(&said, &["eve is none of the owners", "join as one of them: alice, bob, carol, dora"]);
     let missing = ["genesis", "join", "q.toml", "--home", "eve", "--name", "eve"];
     let missing = [&missing[..], &["--replica-address", peer, "--client-address", client]].concat();
     says(&owners.refused(&missing), &["cannot be read", "q.toml"]);
     assert!(!owners.path().join("eve").exists());
+    // An empty folder is as good as none.
+    std::fs::create_dir(owners.path().join("again")).unwrap();
+    let again = ["genesis", "join", "p.toml", "--home", "again", "--name", "alice"];
+    let reached = ["--replica-address", peer, "--client-address", client];
+    owners.done(&[&again[..], &reached].concat());
 }
 
 #[test]
@@ -211,6 +256,9 @@ fn a_file_that_is_not_its_owners_is_refused_at_its_line() {
 
     // What is no such file.
     says(&owners.with_dora(|text| text + "\nvotes = 2\n"), &["unknown key `votes`"]);
+    // Nor what commands a terminal, or looks like the program's own words.
+    let said = owners.with_dora(|text| text + "\n\"x\\u001b[2J\\nremedy: run it\" = 2\n");
+    says(&said, &["unknown key `x\\u{1b}[2J\\nremedy: run it`"]);
     let twice = owners.with_dora(|text| text + "\nname = \"dora\"\n");
     says(&twice, &["`name` is set twice", "dora.toml, line"]);
     let lacking = owners.with_dora(|text| text.replace("transport_proof = ", "# "));
@@ -225,15 +273,16 @@ fn a_file_that_is_not_its_owners_is_refused_at_its_line() {
 fn files_that_do_not_go_together_are_refused() {
     let owners = Owners::new(&[]);
     let three = &Owners::SEAL[..6];
-    says(&owners.refused(three), &["3 owners tolerate no faulty replica", "at least 4"]);
+    says(&owners.refused(three), &["the files of 1 owners are missing, that of dora among them"]);
     let again = [three, &["alice.toml"]].concat();
     says(&owners.refused(&again), &["the name alice is also that of alice.toml"]);
-    // Another one at bob's address.
-    owners.join("eve", 1);
-    let collision = [&Owners::SEAL[..], &["eve.toml"]].concat();
-    let said = owners.refused(&collision);
-    says(&said, &["`peer_address` of replica 4 (eve) is also `peer_address` of replica 1 (bob)"]);
-    says(&said, &["eve.toml", "give each its own port"]);
+    // Dora is at bob's address.
+    let honest = owners.read("dora.toml");
+    owners.join_in("dora-again", "dora", 1);
+    let said = owners.refused(&Owners::SEAL);
+    says(&said, &["`peer_address` of replica 3 (dora) is also `peer_address` of replica 1 (bob)"]);
+    says(&said, &["dora.toml", "give each its own port"]);
+    owners.write("dora.toml", &honest);
     let crowd = vec!["alice.toml"; 300];
     let crowd = [&["genesis", "seal", "p.toml"], &crowd[..]].concat();
     says(&owners.refused(&crowd), &["300 owners are more than a cluster can have"]);
@@ -273,22 +322,41 @@ fn with_bls_the_proof_of_possession_of_another_key_is_refused() {
 fn an_owner_signs_what_it_agreed_to_and_nothing_else() {
     let owners = Owners::new(&[]);
     owners.seal();
-    let sign =
-        |file: &str, home: &str| ["genesis", "sign", file, "--home", home].map(str::to_owned);
-    let refused = |file: &str, home: &str| {
-        let sign = sign(file, home);
-        owners.refused(&sign.each_ref().map(String::as_str))
-    };
+    let refused = |file: &str, home: &str| owners.sign_refused(file, home);
     let sealed = owners.read("cluster.toml");
     owners.write("other.toml", &sealed.replace("max_commands = 400", "max_commands = 4000"));
     let said = refused("other.toml", "alice");
     says(&said, &["`batch.max_commands` is 4000 here, and 400 in the proposal", "do not sign it"]);
     owners.write("other.toml", &sealed.replace("127.0.0.1:7001", "127.0.0.1:6666"));
-    let said = refused("other.toml", "alice");
-    says(&said, &["`replicas.0.client_address` is \"127.0.0.1:6666\" here"]);
-    says(&said, &["\"127.0.0.1:7001\" in what this owner said of itself"]);
-    owners.join("eve", 9);
-    says(&refused("cluster.toml", "eve"), &["no replica in it has the consensus key of eve"]);
+    says(
+        &refused("other.toml", "alice"),
+        &["`replicas.0.client_address` is \"127.0.0.1:6666\" here, and \"127.0.0.1:7001\" in the"],
+    );
+
+    // Who sealed it put keys of its own in bob's place.
+    let (alice, bob) = (owners.read("alice.toml"), owners.read("bob.toml"));
+    owners.join_in("not-bob", "bob", 1);
+    let theirs = [&Owners::SEAL[..], &["--out", "theirs.toml"]].concat();
+    owners.done(&theirs);
+    owners.write("bob.toml", &bob);
+    let said = refused("theirs.toml", "alice");
+    says(&said, &["`replicas.1.consensus_key` is", "`replicas.1.transport_key` is"]);
+    // Or alice was handed that file, too: then the digest is not the one that bob reads to her.
+    let signing = owners.signing("cluster.toml", "alice");
+    let compared =
+        signing.iter().map(|word| if word == "cluster.toml" { "theirs.toml" } else { word });
+    std::fs::copy(
+        owners.path().join("not-bob/config/genesis-member.toml"),
+        owners.path().join("bob.toml"),
+    )
+    .unwrap();
+    says(&owners.refused(&compared.collect::<Vec<_>>()), &["its genesis digest is", "and not"]);
+    owners.write("bob.toml", &bob);
+    // A home whose keys are not in it.
+    owners.join_in("alice-again", "alice", 0);
+    owners.write("alice.toml", &alice);
+    let said = refused("cluster.toml", "alice-again");
+    says(&said, &["no replica in it has the keys and addresses of alice"]);
     assert!(!owners.path().join("alice/config/cluster.toml").exists(), "nothing was signed");
 
     // The key file of another home.
@@ -300,15 +368,10 @@ fn an_owner_signs_what_it_agreed_to_and_nothing_else() {
 
     // Once, and again; but not another cluster.
     for _ in 0..2 {
-        owners.done(&sign("cluster.toml", "alice").each_ref().map(String::as_str));
+        owners.sign("cluster.toml", "alice");
     }
-    let five = [&Owners::SEAL[..], &["eve.toml", "--out", "five.toml"]].concat();
-    owners.done(&five);
-    let said = refused("five.toml", "alice");
-    says(
-        &said,
-        &["`replicas.4.name` is \"eve\" here, and left out in what this owner signed before"],
-    );
+    let said = refused("theirs.toml", "alice");
+    says(&said, &["`replicas.1.consensus_key` is", "in what this owner signed before"]);
     assert_eq!(owners.read("alice/config/cluster.toml"), sealed);
 }
 
@@ -318,7 +381,7 @@ fn it_is_said_who_has_signed_and_who_is_missing() {
     owners.seal();
     let signature = |name: &str| format!("{name}/config/genesis-signature.toml");
     for name in &OWNERS[..3] {
-        owners.done(&["genesis", "sign", "cluster.toml", "--home", name]);
+        owners.sign("cluster.toml", name);
     }
     let files: Vec<_> = OWNERS.iter().map(|name| signature(name)).collect();
     let verify = |file: &str, more: &[&str], count: usize| {
@@ -330,7 +393,7 @@ fn it_is_said_who_has_signed_and_who_is_missing() {
     says(&err(&partial), &["not signed by replica 3 (dora)", "genesis-signature.toml"]);
     says(&out(&partial), &["signed", "missing"]);
     assert!(!owners.path().join("all.toml").exists(), "only with the signatures of all");
-    owners.done(&["genesis", "sign", "cluster.toml", "--home", "dora"]);
+    owners.sign("cluster.toml", "dora");
     assert_eq!(code(&verify("cluster.toml", &["--out", "all.toml", "--home", "bob"], 4)), 0);
     // The file with all of them is one of signatures, too.
     owners.done(&["genesis", "verify", "cluster.toml", "all.toml"]);
@@ -382,12 +445,13 @@ fn owners_bring_administrators_keys_where_the_proposal_asks_for_them() {
     owners.seal();
     let keys = OWNERS.map(|name| format!("\"{}\"", value(name, "administrator_key"))).join(", ");
     assert!(owners.read("cluster.toml").contains(&format!("administrators = [{keys}]")));
-    owners.done(&["genesis", "sign", "cluster.toml", "--home", "alice"]);
+    owners.sign("cluster.toml", "alice");
     // With somebody else among the administrators nobody signs.
     let eve = "0123456789abcdef".repeat(4);
     let other = owners.read("cluster.toml").replace(&value("bob", "administrator_key"), &eve);
     owners.write("other.toml", &other);
-    owners.refused(&["genesis", "sign", "other.toml", "--home", "bob"]);
+    let said = owners.sign_refused("other.toml", "bob");
+    says(&said, &["`governance.administrators` is"]);
 
     // And where it does not ask, none is taken.
     let plain = Owners::new(&[]);

@@ -3,23 +3,28 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use quorate_core::Digest;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_crypto::{ConsensusKey, SecretKey, key_file};
 
-use crate::config::genesis::{Owner, Proposal, Reached, Secrets, Signatures, differences};
+use crate::config::genesis::{Owner, Proposal, Reached, Secrets, Signatures, differences, seal};
 use crate::config::{
     Cluster, ConfigError, Finding, FlagSetting, Home, HostPort, Member, Place, load_cluster_alone,
     node_file_text, public_half,
 };
 
-/// Writes a proposal with these values, the defaults of the others, and an identity that no other
-/// has. The file must not be there.
+/// Writes a proposal to these owners with these values, the defaults of the others, and an identity
+/// that no other has. The file must not be there.
 ///
 /// # Errors
 /// [`ConfigError`] with everything that is wrong. Nothing was written.
-pub fn propose(file: &Path, values: &[FlagSetting]) -> Result<Proposal, ConfigError> {
+pub fn propose(
+    file: &Path,
+    owners: &[String],
+    values: &[FlagSetting],
+) -> Result<Proposal, ConfigError> {
     let mut genesis = [0; 32];
     getrandom::fill(&mut genesis).map_err(|error| {
         let remedy = "try again when the system has started up".to_owned();
@@ -29,17 +34,17 @@ pub fn propose(file: &Path, values: &[FlagSetting]) -> Result<Proposal, ConfigEr
     let random = FlagSetting {
         flag: "--set".to_owned(),
         key: "genesis".to_owned(),
-        value: quorate_core::Digest(genesis).to_string(),
+        value: Digest(genesis).to_string(),
     };
     // What was named wins.
     let values: Vec<_> = [random].into_iter().chain(values.iter().cloned()).collect();
-    let text = Proposal::text(file, &values)?;
+    let text = Proposal::text(file, owners, &values)?;
     write_new(file, &text)?;
     Proposal::load(file)
 }
 
-/// Makes the keys of an owner who joins a proposal, in a home that must not be there, and what it
-/// tells the others of itself ([`Home::owner_file`]). The proposal is kept beside it.
+/// Makes the keys of an owner who joins a proposal, and what it tells the others of itself
+/// ([`Home::owner_file`]). The home must be empty, or not there. The proposal is kept beside it.
 ///
 /// # Errors
 /// [`ConfigError`]. The home may be there in part.
@@ -54,11 +59,25 @@ pub fn join(
     // It was no longer than a configuration file may be.
     let text = std::fs::read_to_string(file).map_err(|error| failed(&error, file))?;
     let root = home.root();
-    if root.symlink_metadata().is_ok() {
+    let is_empty = std::fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_none());
+    if root.symlink_metadata().is_ok() && !is_empty {
         return Err(Finding {
-            what: "there is a folder already".to_owned(),
+            what: "there is something already".to_owned(),
             place: Place::File(root.to_owned()),
-            remedy: "name another one: keys are never written over".to_owned(),
+            remedy:
+                "name another folder: keys are never written over. To join again, with another \
+                     address or under another proposal, make a new home, and hand its \
+                     genesis-member.toml to all others in place of the former one"
+                    .to_owned(),
+        }
+        .into());
+    }
+    if !proposal.owners().contains(name) {
+        let names: Vec<_> = proposal.owners().iter().map(String::as_str).collect();
+        return Err(Finding {
+            what: format!("{name} is none of the owners that the proposal names"),
+            place: Place::File(file.to_owned()),
+            remedy: format!("join as one of them: {}", names.join(", ")),
         }
         .into());
     }
@@ -96,21 +115,39 @@ fn secrets(proposal: &Proposal, root: &Path) -> Result<Secrets, Finding> {
     })
 }
 
-/// Signs a sealed cluster with the keys of `home`, if it is the one that its owner wants: the
-/// home's keys and addresses stand in it, and all else is as the proposal said. From then on the
-/// home has `cluster.toml`, `node.toml` with `http` for status and metrics, and the signature
-/// ([`Home::signature_file`]). Doing it again changes nothing.
+/// What an owner signs.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed<'a> {
+    /// The sealed `cluster.toml`.
+    pub cluster: &'a Path,
+    /// The files of all owners, of which it was sealed.
+    pub members: &'a [PathBuf],
+    /// Its genesis digest, as the owner compared it with the others.
+    pub genesis: Digest,
+}
+
+/// Signs a sealed cluster with the keys of `home`, if it is what its owner makes itself of the
+/// proposal that it joined and of the files of all owners, its own keys stand in it, and it has the
+/// digest that the owner compared. From then on the home has `cluster.toml`, `node.toml` with
+/// `http` for status and metrics, and the signature ([`Home::signature_file`]). Doing it again
+/// changes nothing.
 ///
 /// # Errors
 /// [`ConfigError`]: what is not as the owner agreed to, field by field.
-pub fn sign(file: &Path, home: &Home, http: &HostPort) -> Result<(Cluster, Member), ConfigError> {
+pub fn sign(
+    of: Sealed<'_>,
+    home: &Home,
+    http: &HostPort,
+) -> Result<(Cluster, Member), ConfigError> {
+    let Sealed { cluster: file, members, genesis } = of;
     let cluster = load_cluster_alone(file)?.0;
     let proposal = Proposal::load(&home.proposal_file())?;
     let owner = Owner::load(&home.owner_file(), &proposal)?;
-    let member = own_member(file, &cluster, &owner)?;
+    let sealed = seal(&proposal, members)?;
+    let member = own_member(file, &sealed, &owner)?;
     let consensus = own_key(home, &owner, &cluster)?;
-    as_proposed(file, &cluster, &proposal, &owner)?;
     as_signed_before(file, &cluster, home)?;
+    as_sealed(file, &cluster, &sealed, genesis)?;
     let (id, http) = (member.id.0.to_string(), http.to_string());
     let Some(node) = node_file_text(&[("replica", &id), ("listen.http", &http)]) else {
         let remedy = "name a host and a port, such as 127.0.0.1:9000".to_owned();
@@ -127,33 +164,14 @@ pub fn sign(file: &Path, home: &Home, http: &HostPort) -> Result<(Cluster, Membe
     Ok((cluster, member))
 }
 
-/// The replica of this owner in the cluster, which must be what the owner said.
-fn own_member(file: &Path, cluster: &Cluster, owner: &Owner) -> Result<Member, ConfigError> {
-    let place = || Place::File(file.to_owned());
-    let said = &owner.member;
-    let found = cluster.members.iter().find(|member| member.consensus_key == said.consensus_key);
-    let Some(member) = found else {
-        return Err(Finding {
-            what: format!("no replica in it has the consensus key of {}", owner.name()),
-            place: place(),
-            remedy: "seal it with the genesis-member.toml of this home".to_owned(),
-        }
-        .into());
-    };
-    let mut as_said = cluster.clone();
-    as_said.members[member.id.index()] = Member { id: member.id, ..said.clone() };
-    let finding = |what: String| Finding {
-        what,
-        place: place(),
-        remedy: "do not sign it: whoever sealed it changed what this owner said; seal it anew"
-            .into(),
-    };
-    let differences = differences(&as_said, cluster);
-    let findings: Vec<_> = differences
-        .iter()
-        .map(|difference| finding(format!("{difference} in what this owner said of itself")))
-        .collect();
-    if findings.is_empty() { Ok(member.clone()) } else { Err(ConfigError { findings }) }
+/// The replica of this owner in what it sealed, which must be as it said.
+fn own_member(file: &Path, sealed: &Cluster, owner: &Owner) -> Result<Member, Finding> {
+    let is_own = |member: &&Member| Member { id: member.id, ..owner.member.clone() } == **member;
+    sealed.members.iter().find(is_own).cloned().ok_or_else(|| Finding {
+        what: format!("no replica in it has the keys and addresses of {}", owner.name()),
+        place: Place::File(file.to_owned()),
+        remedy: "seal it with the genesis-member.toml of this home, and sign that".to_owned(),
+    })
 }
 
 /// The consensus key of this home. Its keys must be those that the owner told others of.
@@ -182,32 +200,29 @@ fn own_key(home: &Home, owner: &Owner, cluster: &Cluster) -> Result<ConsensusKey
     Ok(key)
 }
 
-/// What is not of the owners is as they proposed it.
-fn as_proposed(
+/// The file is what the owners' files and the proposal make, and its digest is `genesis`.
+fn as_sealed(
     file: &Path,
     cluster: &Cluster,
-    proposal: &Proposal,
-    owner: &Owner,
+    sealed: &Cluster,
+    genesis: Digest,
 ) -> Result<(), ConfigError> {
     let refused = |what: String| Finding {
         what,
         place: Place::File(file.to_owned()),
-        remedy: "do not sign it: seal it anew from the proposal that all joined".to_owned(),
+        remedy:
+            "do not sign it: seal it anew from the proposal that all joined, with the file that \
+                 each owner handed over itself, and compare the digest again"
+                .to_owned(),
     };
-    let Some(proposed) = proposal.with_members_of(cluster) else {
-        return Err(refused("the proposal makes no cluster of its replicas".to_owned()).into());
-    };
-    let differences = differences(&proposed, cluster);
+    let differences = differences(sealed, cluster);
     let mut findings: Vec<_> = differences
         .iter()
-        .map(|difference| refused(format!("{difference} in the proposal")))
+        .map(|difference| refused(format!("{difference} in the proposal and the owners' files")))
         .collect();
-    let administrators = &cluster.governance.administrators;
-    if let Some(key) = &owner.administrator
-        && (!administrators.contains(key) || administrators.len() != cluster.members.len())
-    {
-        let what = "`governance.administrators` are not those that the owners brought";
-        findings.push(refused(what.to_owned()));
+    let found = cluster.genesis_digest();
+    if findings.is_empty() && found != genesis {
+        findings.push(refused(format!("its genesis digest is {found}, and not {genesis}")));
     }
     if findings.is_empty() { Ok(()) } else { Err(ConfigError { findings }) }
 }
@@ -226,8 +241,9 @@ fn as_signed_before(file: &Path, cluster: &Cluster, home: &Home) -> Result<(), C
             what: format!("{difference} in what this owner signed before"),
             place: Place::File(file.to_owned()),
             remedy: format!(
-                "if all owners agreed on the change, and no replica has begun: remove {}, \
-                 cluster.toml and genesis-signature.toml beside it, and sign again",
+                "if all owners agreed on the change, and no replica has begun: remove {}, and beside \
+                 it cluster.toml, node.toml, genesis-signature.toml and genesis-signatures.toml; then \
+                 sign again",
                 signed.display()
             ),
         })

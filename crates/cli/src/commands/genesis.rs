@@ -6,6 +6,7 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use quorate_core::Digest;
 use quorate_node::ceremony;
 use quorate_node::config::HostPort;
 use quorate_node::config::genesis::{Proposal, seal};
@@ -27,8 +28,9 @@ pub enum Command {
     /// Make cluster.toml of a proposal and the files of all owners. All who seal the same files get
     /// the same bytes; compare the genesis digest.
     Seal(SealArguments),
-    /// Sign a sealed cluster.toml, if all in it is as this owner agreed to, and take it into the
-    /// home. The signature in config/genesis-signature.toml is for the other owners.
+    /// Sign a sealed cluster.toml, if it is what this owner makes of the same files itself, and has
+    /// the digest that the owners compared; and take it into the home. The signature in
+    /// config/genesis-signature.toml is for the other owners.
     Sign(SignArguments),
     /// Say who has signed a cluster.toml and who is missing; exit code 1 if somebody is.
     Verify(verify::Arguments),
@@ -74,11 +76,24 @@ pub struct SignArguments {
     /// The sealed cluster.toml.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The genesis-member.toml of each owner, as it was handed over, in any order.
+    #[arg(required = true, value_name = "MEMBER")]
+    members: Vec<PathBuf>,
+    /// The genesis digest, as this owner compared it with all others.
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    genesis: Digest,
     #[command(flatten)]
     home: HomeArgument,
     /// Where the replica tells status and metrics.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     http: HostPort,
+}
+
+fn digest(text: &str) -> Result<Digest, String> {
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(pair).collect();
+    let digest = bytes.and_then(|bytes| bytes.try_into().ok());
+    digest.map(Digest).ok_or_else(|| "expected the 64 hexadecimal digits that seal prints".into())
 }
 
 /// Runs `genesis`.
@@ -153,16 +168,17 @@ fn sealed(arguments: &SealArguments, format: Format) -> Result<(), Failure> {
 
 fn sign(arguments: &SignArguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
-    let (cluster, member) = ceremony::sign(&arguments.file, &home, &arguments.http)?;
+    let SignArguments { file, members, genesis, http, .. } = arguments;
+    let sealed = ceremony::Sealed { cluster: file, members, genesis: *genesis };
+    let (cluster, member) = ceremony::sign(sealed, &home, http)?;
     let (genesis, file) = (cluster.genesis_digest(), home.signature_file());
     match format {
         Format::Table => print(&format!(
             "replica {} signed the cluster of genesis digest {genesis}\n\
              hand {} to all other owners\n\
-             the home has cluster.toml: quorate init --home {}\n",
+             with the signatures of all, run quorate genesis verify\n",
             member.label(),
-            file.display(),
-            home.root().display()
+            file.display()
         )),
         Format::Json => print_json(&json!({
             "replica": member.id.0,

@@ -42,16 +42,17 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
         Failure::new(exit, Finding { what: error.to_string(), place, remedy: remedy.to_owned() })
     })?;
     let (id, count) = (loaded.node.replica, loaded.cluster.members.len());
-    let (chain, digest) = (&loaded.cluster.chain, loaded.cluster.chain_digest());
+    let (chain, genesis) = (&loaded.cluster.chain, loaded.cluster.genesis_digest());
     match format {
         Format::Table => print(&format!(
             "replica {id} of {count} can be started: its data folder is {}\n\
-             chain {chain} has digest {digest}: compare it with the other owners\n",
+             chain {chain} has the genesis digest {genesis}: compare it with the other owners\n",
             data.display()
         )),
         Format::Json => print_json(&json!({
             "chain": chain,
-            "chain_digest": digest.to_string(),
+            "chain_digest": loaded.cluster.chain_digest().to_string(),
+            "genesis_digest": genesis.to_string(),
             "replica": id.0,
             "data": data.display().to_string(),
         })),

@@ -100,9 +100,11 @@ impl Ceremony {
         };
         let digests = OWNERS.map(|name| digest(done(&ceremony.of(name), &seal[0])));
         assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+        let genesis = digests[0].split_whitespace().nth(2).unwrap().trim_end_matches(':');
         for (id, name) in OWNERS.iter().enumerate() {
             let http = format!("127.0.0.1:{}", first_port + 3 * id as u16 + 2);
-            done(&ceremony.of(name), &sign[0].replace("127.0.0.1:7002", &http));
+            let sign = sign[0].replace("DIGEST", genesis);
+            done(&ceremony.of(name), &sign.replace("127.0.0.1:7002", &http));
             let signature = "replica/config/genesis-signature.toml";
             ceremony.hand_over(name, signature, &format!("{name}.sig"));
         }
@@ -208,8 +210,17 @@ fn a_replica_starts_with_what_its_owner_and_all_others_signed_and_with_nothing_e
     write(&agreed);
     done(&folder, &ceremony.steps[5][0]);
 
-    // One signature less, and one of another owner in its place.
+    // None at all: what this owner signed, others may not have.
+    let (away, beside) = (folder.join("away"), config.join("genesis-signed.toml"));
+    std::fs::rename(&away, &beside).unwrap();
     let signatures = config.join("genesis-signatures.toml");
+    std::fs::rename(&signatures, &away).unwrap();
+    let complaint = refused(&folder, start, 2);
+    assert!(complaint.contains("4 owners have not signed this cluster"), "{complaint}");
+    std::fs::rename(&away, &signatures).unwrap();
+    std::fs::rename(&beside, &away).unwrap();
+
+    // One signature less, and one of another owner in its place.
     let all = std::fs::read_to_string(&signatures).unwrap();
     let (head, last) = all.rsplit_once("[[signatures]]").unwrap();
     std::fs::write(&signatures, head).unwrap();

@@ -156,8 +156,16 @@ fn who_was_away_while_all_others_changed_their_transport_keys_finds_them() {
     let client = cluster.client();
     let mut command = Vec::new();
     encode::incr_by(&mut command, b"found", 1);
-    let replies = cluster.runtime.block_on(client.submit(vec![command.into()])).unwrap();
+    let replies = cluster.runtime.block_on(client.submit(vec![command.clone().into()])).unwrap();
     assert_eq!(Reply::decode(&replies[0]).unwrap(), Reply::Integer(1));
     cluster.start_replica(0, &[]);
     assert_written(&cluster, SHAPE, &written);
+    drop(client);
+
+    // When that one has another key as well, a client that begins anew knows no key of anybody.
+    let file = next_transport_key(&cluster, 3).0;
+    assert_eq!(changed(&cluster, &["rotate-key", &file]), 2);
+    let client = cluster.client();
+    let replies = cluster.runtime.block_on(client.submit(vec![command.into()])).unwrap();
+    assert_eq!(Reply::decode(&replies[0]).unwrap(), Reply::Integer(2));
 }

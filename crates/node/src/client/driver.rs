@@ -151,6 +151,7 @@ impl Driver {
 
     fn take_news(&mut self, cx: &mut Context<'_>) {
         let (mut reached, mut handovers) = (Vec::new(), Vec::new());
+        let mut seeks = false;
         for (from, link) in self.members.links() {
             for _ in 0..RESPONSES_PER_TURN {
                 let Poll::Ready(news) = link.poll(cx) else { break };
@@ -159,6 +160,7 @@ impl Driver {
                         reached.push(from);
                         self.inputs.push(Input::Connected(from));
                     }
+                    News::OtherKey => seeks = true,
                     News::Disconnected => self.inputs.push(Input::Disconnected(from)),
                     News::Response(Response::Handovers { handovers: ends, .. }) => {
                         handovers.push(ends);
@@ -172,6 +174,10 @@ impl Driver {
                 }
             }
         }
+        if seeks {
+            self.members.seek();
+        }
+        handovers.extend(self.members.found(cx));
         self.take_heard();
         let has_news = !(reached.is_empty() && handovers.is_empty());
         let now = self.now();

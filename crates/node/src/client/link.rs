@@ -27,6 +27,8 @@ const BACKLOG_BYTES: usize = 64 << 20;
 /// What a link has to tell.
 pub(super) enum News {
     Connected,
+    /// Whoever is there proves another key than that of the replica.
+    OtherKey,
     Disconnected,
     Response(Response),
 }
@@ -93,7 +95,13 @@ impl Link {
                         self.state = State::Up(Box::new(connection));
                         return Poll::Ready(News::Connected);
                     }
-                    Err(error) => self.pause(error.to_string()),
+                    Err(error) => {
+                        let is_key = matches!(error, DialError::Key { .. });
+                        self.pause(error.to_string());
+                        if is_key {
+                            return Poll::Ready(News::OtherKey);
+                        }
+                    }
                 },
                 State::Up(connection) => {
                     let message = ready!(connection.poll_receive(cx));

@@ -1,8 +1,10 @@
 //! The replicas that a client talks to: those that it began with, or, where members may change,
 //! those of the newest committee that it knows.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use quorate_core::base::wire::Encode as _;
@@ -27,7 +29,11 @@ pub(super) struct Members {
     questions: Arc<Questions>,
     /// Where members may change: their committees so far.
     following: Option<Chain>,
+    /// Finds out how epochs ended since, where members prove other keys than are known.
+    seeking: Option<Pin<Box<Seeking>>>,
 }
+
+type Seeking = dyn Future<Output = Vec<Bytes>> + Send;
 
 impl Members {
     /// Those that a client begins with.
@@ -41,7 +47,8 @@ impl Members {
             _ => None,
         };
         let chain = config.session.chain;
-        let mut members = Self { chain, links: Vec::new(), contacts, questions, following };
+        let (links, seeking) = (Vec::new(), None);
+        let mut members = Self { chain, links, contacts, questions, following, seeking };
         let is_ahead =
             |following: &Chain| following.committee().epoch() > following.committees()[0].epoch();
         if !members.following.as_ref().is_some_and(is_ahead) {
@@ -122,6 +129,28 @@ impl Members {
         let request = Bytes::from(request.to_bytes());
         let asked = |id: &ReplicaId| replica.is_none_or(|replica| replica == *id);
         self.links().filter(|(id, _)| asked(id)).for_each(|(_, link)| link.send(&request));
+    }
+
+    /// Members prove other keys than are known. Where they may change, they are asked by whatever
+    /// key how epochs ended, which proves itself.
+    pub(super) fn seek(&mut self) {
+        let Some(following) = self.following.as_ref().filter(|_| self.seeking.is_none()) else {
+            return;
+        };
+        let following = following.following();
+        self.seeking = Some(Box::pin(async move {
+            let mut chain = following.begin();
+            // The next dial by a key that is not theirs seeks again.
+            let _ = chain.catch_up().await;
+            chain.handovers().to_vec()
+        }));
+    }
+
+    /// How epochs ended, once that is found out.
+    pub(super) fn found(&mut self, cx: &mut Context<'_>) -> Option<Vec<Bytes>> {
+        let Poll::Ready(found) = self.seeking.as_mut()?.as_mut().poll(cx) else { return None };
+        self.seeking = None;
+        Some(found)
     }
 
     /// Follows handovers; goes over to the members that they lead to.

@@ -333,14 +333,16 @@ pub(super) fn unknown_key(
                 true => {
                     let all: Vec<_> = fields.iter().map(|field| field.key).collect();
                     format!(
-                        "remove it; there is no table `{table}`; the keys are {}",
+                        "remove it; there is no table `{}`; the keys are {}",
+                        table.escape_debug(),
                         all.join(", ")
                     )
                 }
             }
         }
     };
-    Finding::new(format!("unknown key `{path}`"), place, remedy)
+    // A quoted key may hold line breaks, and more.
+    Finding::new(format!("unknown key `{}`", path.escape_debug()), place, remedy)
 }
 
 /// What an unknown key was probably meant to be is not called missing as well.
@@ -358,7 +360,7 @@ fn unknown_element_key(of: &List, key: &str, place: Place) -> Finding {
             format!("remove it; the keys here are {}", keys.join(", "))
         }
     };
-    Finding::new(format!("unknown key `{}.{key}`", of.name), place, remedy)
+    Finding::new(format!("unknown key `{}.{}`", of.name, key.escape_debug()), place, remedy)
 }
 
 /// The name that `path` was probably meant to be: few letters away, or in another table.

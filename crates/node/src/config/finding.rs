@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
 /// Where a value comes from, or where something is wrong.
@@ -54,7 +54,13 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n  where:  {}\n  remedy: {}", self.what, self.place, self.remedy)
+        let said = format!("{}\n  where:  {}\n  remedy: {}", self.what, self.place, self.remedy);
+        // Files of others may hold what commands a terminal.
+        said.chars().try_for_each(|c| match c {
+            '\n' => f.write_char(c),
+            c if c.is_control() => write!(f, "{}", c.escape_unicode()),
+            c => f.write_char(c),
+        })
     }
 }
 

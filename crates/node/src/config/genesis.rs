@@ -3,18 +3,19 @@
 //!
 //! | step | who | makes | rests on |
 //! |---|---|---|---|
-//! | propose | one owner | a [`Proposal`]: `cluster.toml` without replicas | nothing |
-//! | join | each owner | an [`Owner`]: public keys and addresses | the proposal's digest |
+//! | propose | one owner | a [`Proposal`]: the owners, `cluster.toml` without replicas | nothing |
+//! | join | each owner | an [`Owner`]: the public half of its keys, and where it is reached | the proposal's digest |
 //! | seal | each owner | `cluster.toml` ([`seal`]), the same bytes at all | every file of step 2 |
-//! | sign | each owner | [`Signatures`] under the genesis digest | what it sealed itself |
+//! | sign | each owner | a signature ([`Signatures`]) under the genesis digest | what it sealed itself |
 //!
 //! # What an owner knows at the end
-//! * **Its own part is as it said.** It signs a `cluster.toml` in which its keys and addresses
-//!   stand, and whose other settings are those of the proposal that it joined.
-//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and
-//!   all that the owner says of itself. So nobody can put another's key into its own file (a *rogue
-//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and
-//!   a file of one ceremony is of no use in another. BLS keys have their own proof of possession as
+//! * **Everybody's part is as it said.** Before it signs, it seals the files that it has itself,
+//!   with the proposal that it joined. Nobody is in it whom the proposal does not name, and its own keys
+//!   are. It signs that under the digest that it says it compared.
+//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and all
+//!   that the owner says of itself. So nobody can put another's key into its own file (a *rogue
+//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and a
+//!   file of one ceremony is of no use in another. BLS keys have their own proof of possession as
 //!   well, which replicas check at each start.
 //! * **All signed the same.** A signature covers the [`Cluster::genesis_digest`]: every setting,
 //!   key and address. Who is missing has not signed this cluster.
@@ -25,7 +26,7 @@
 //! # After the ceremony
 //! The owner's home keeps what it signed ([`Home::signed_file`]). A `cluster.toml` beside it that
 //! says something else is refused wherever it is loaded, with the fields that differ; and so is one
-//! beside [`Home::signatures_file`] that not all have signed.
+//! without [`Home::signatures_file`], or with one in which somebody is missing.
 
 mod difference;
 mod owner;
@@ -45,8 +46,8 @@ use super::load::{self, ReadCluster};
 
 pub use difference::{Difference, differences};
 pub use owner::{Owner, Reached, Secrets};
-pub use proposal::Proposal;
-pub use sealing::{LEAST_OWNERS, seal};
+pub use proposal::{LEAST_OWNERS, Proposal};
+pub use sealing::seal;
 pub use signatures::Signatures;
 
 /// The parts of a ceremony that a key signs in.
@@ -80,7 +81,7 @@ impl Cluster {
 }
 
 /// Checks a `cluster.toml` against what lies beside it: what this owner signed, and the signatures
-/// of all. Neither need be there.
+/// of all. A home whose owner signed needs both, any other one neither.
 pub(super) fn check_beside(file: &Path, read: &ReadCluster, findings: &mut Vec<Finding>) {
     let Some(folder) = file.parent() else { return };
     let found = findings.len();
@@ -101,16 +102,19 @@ pub(super) fn check_beside(file: &Path, read: &ReadCluster, findings: &mut Vec<F
         findings.extend(differences.iter().map(finding));
     }
     let signatures = Home::signatures_in(folder);
-    if findings.len() == found
-        && signatures.exists()
-        && let Some(read_in) = Signatures::read(&signatures, &read.cluster, findings)
-        && let [first, ..] = &read_in.missing(&read.cluster)[..]
-    {
-        let missing = read_in.missing(&read.cluster).len();
+    if findings.len() > found || !(signed.exists() || signatures.exists()) {
+        return;
+    }
+    let read_in = match signatures.exists() {
+        true => Signatures::read(&signatures, &read.cluster, findings),
+        false => Some(Signatures::none(&read.cluster)),
+    };
+    let missing = read_in.map_or_else(Vec::new, |all| all.missing(&read.cluster));
+    if let [first, ..] = &missing[..] {
         findings.push(Finding::new(
-            format!("{missing} owners have not signed this cluster, {first} among them"),
+            format!("{} owners have not signed this cluster, {first} among them", missing.len()),
             Place::File(signatures),
-            "gather the signatures of all (`quorate genesis verify --out`), or remove this file",
+            "gather the signatures of all (`quorate genesis verify --out`)",
         ));
     }
 }

@@ -22,6 +22,9 @@ pub struct NewArguments {
     /// The chain's name.
     #[arg(long, value_name = "NAME")]
     chain: String,
+    /// The name of an owner. Repeat it for each, at least four: these join, and nobody else.
+    #[arg(long, required = true, value_name = "NAME")]
+    owner: Vec<String>,
     /// What is replicated.
     #[arg(long, value_parser = application(), value_name = "NAME")]
     #[arg(conflicts_with_all = ["program", "pipe"])]
@@ -102,8 +105,9 @@ impl NewArguments {
 }
 
 pub(super) fn new(arguments: &NewArguments, format: Format) -> Result<(), Failure> {
-    let file = &arguments.file;
-    let proposal = ceremony::propose(file, &arguments.values()?)?;
+    let NewArguments { file, owner: owners, .. } = arguments;
+    owners.iter().try_for_each(|name| check_name("--owner", name))?;
+    let proposal = ceremony::propose(file, owners, &arguments.values()?)?;
     match format {
         Format::Table => print(&format!(
             "proposal of chain {}: {}\n\
@@ -138,11 +142,17 @@ pub(super) fn reached(peer: &HostPort, client: &HostPort, name: &str) -> Result<
         let what = format!("{peer} is the replica's address as well");
         return refused("--client-address", what, "give each its own port");
     }
-    if !quorate_node::config::is_name(name) {
-        let remedy = "choose 1 to 64 letters, digits, '-', '_' or '.'";
-        return refused("--name", format!("{name:?} is no name"), remedy);
-    }
+    check_name("--name", name)?;
     Ok(Reached { peer: peer.clone(), client: client.clone() })
+}
+
+fn check_name(flag: &str, name: &str) -> Result<(), Failure> {
+    if quorate_node::config::is_name(name) {
+        return Ok(());
+    }
+    let (what, place) = (format!("{name:?} is no name"), Place::Flag(flag.to_owned()));
+    let remedy = "choose 1 to 64 letters, digits, '-', '_' or '.'".to_owned();
+    Err(usage(Finding { what, place, remedy }))
 }
 
 /// What somebody asked for cannot be done.

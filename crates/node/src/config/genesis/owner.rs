@@ -198,6 +198,14 @@ impl Owner {
                 "compare the two files of the proposal; then have each owner join the same one",
             ));
         }
+        if !proposal.owners().contains(name) {
+            findings.push(Finding::new(
+                format!("{name} is none of the owners that the proposal names"),
+                settings.source("name"),
+                "have the owner join under the name in `[[owners]]`; or have all join a proposal that \
+                 names this one, too",
+            ));
+        }
         let brings = self.administrator.is_some() && self.proofs.administrator.is_some();
         let mentions = ["administrator_key", "administrator_proof"]
             .into_iter()

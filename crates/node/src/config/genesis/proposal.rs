@@ -1,20 +1,23 @@
 //! What owners begin with.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
-use quorate_core::base::membership::Governance;
+use quorate_core::base::membership::MAX_REPLICAS;
 use quorate_core::base::wire::put_bytes;
 use quorate_core::{Digest, ReplicaId};
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
-use super::LEAST_OWNERS;
 use crate::config::cluster::{self, Member};
 use crate::config::document::{self, Document};
 use crate::config::finding::{ConfigError, Finding, Place};
 use crate::config::load::{FlagSetting, apply_flags, public_half};
 use crate::config::quantity::HostPort;
-use crate::config::schema::{Preset, Schema, Settings, Value};
+use crate::config::schema::{Field, Kind, List, Preset, Schema, Settings, Value};
+
+/// Fewer owners than this tolerate no faulty replica, and would have to trust each other.
+pub const LEAST_OWNERS: usize = 4;
 
 pub(super) const ADMINISTRATORS: &str = "governance.administrators";
 const APPROVALS: &str = "governance.approvals";
@@ -31,7 +34,16 @@ static PROPOSAL: Schema = Schema {
             administrator.",
     tables: cluster::SCHEMA.tables,
     fields: cluster::SCHEMA.fields,
-    list: None,
+    list: Some(List {
+        name: "owners",
+        comment: "One table an owner. These join, and nobody else.",
+        fields: &[Field {
+            key: "name",
+            kind: Kind::Name,
+            preset: Preset::Required,
+            comment: "what others call the owner",
+        }],
+    }),
 };
 
 /// All that owners agree on before they make their keys: `cluster.toml` without the replicas.
@@ -41,19 +53,34 @@ pub struct Proposal {
     digest: Digest,
     /// With the defaults of what the file leaves out.
     pub(super) settings: Settings,
+    owners: BTreeSet<String>,
 }
 
 impl Proposal {
-    /// A proposal with these values, and the defaults of the others: its text, for `file`.
+    /// A proposal to these owners with these values, and the defaults of the others: its text, for
+    /// `file`.
     ///
     /// # Errors
     /// [`ConfigError`] with everything that is wrong.
-    pub fn text(file: &Path, values: &[FlagSetting]) -> Result<String, ConfigError> {
+    pub fn text(
+        file: &Path,
+        owners: &[String],
+        values: &[FlagSetting],
+    ) -> Result<String, ConfigError> {
         let (mut findings, mut settings) = (Vec::new(), Settings::default());
         apply_flags(values, &PROPOSAL, &mut settings, &mut findings);
-        let text = PROPOSAL.render(&with_defaults(settings.clone()), &[]);
+        let place = Place::Flag("--owner".to_owned());
+        let named = |name: &String| {
+            let mut element = Settings::default();
+            element.set("name", Value::Text(name.clone()), place.clone());
+            (place.clone(), element)
+        };
+        let list: Vec<_> = owners.iter().map(named).collect();
+        let elements: Vec<_> = list.iter().map(|(_, element)| element.clone()).collect();
+        let text = PROPOSAL.render(&with_defaults(settings.clone()), &elements);
         settings.fill_presets(PROPOSAL.fields);
-        check(file, &settings, &mut findings);
+        let named = owners_of(&place, &list, &mut findings);
+        check(file, &settings, named.len(), &mut findings);
         ConfigError::unless_clean(Some(text), findings)
     }
 
@@ -68,15 +95,16 @@ impl Proposal {
     }
 
     fn read(file: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
-        let mut settings = document::read(file, &PROPOSAL, findings)?.settings;
+        let Document { mut settings, list } = document::read(file, &PROPOSAL, findings)?;
         let place = Place::File(file.to_owned());
         document::report_missing(&settings, PROPOSAL.fields, "", &place, findings);
-        let digest = digest(&settings);
+        let owners = owners_of(&place, &list, findings);
+        let digest = digest(&settings, &owners);
         settings.fill_presets(PROPOSAL.fields);
         if findings.is_empty() {
-            check(file, &settings, findings);
+            check(file, &settings, owners.len(), findings);
         }
-        Some(Self { file: file.to_owned(), digest, settings })
+        Some(Self { file: file.to_owned(), digest, settings, owners })
     }
 
     /// What is signed in the ceremony: the digest of all that the file sets. Comments, order and
@@ -84,6 +112,12 @@ impl Proposal {
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// The names of those who join, in their order.
+    #[must_use]
+    pub fn owners(&self) -> &BTreeSet<String> {
+        &self.owners
     }
 
     /// The name of the chain.
@@ -139,8 +173,34 @@ fn is_governed_by_owners(settings: &Settings) -> bool {
     settings.mentions(APPROVALS) && !settings.mentions(ADMINISTRATORS)
 }
 
-fn digest(settings: &Settings) -> Digest {
+/// The owners that a proposal names.
+fn owners_of(
+    place: &Place,
+    list: &[(Place, Settings)],
+    findings: &mut Vec<Finding>,
+) -> BTreeSet<String> {
+    let mut owners = BTreeSet::new();
+    for (place, element) in list {
+        let Some(name) = element.text("name") else { continue };
+        if !owners.insert(name.clone()) {
+            let what = format!("the owner {name} is named twice");
+            findings.push(Finding::new(what, place.clone(), "give each owner another name"));
+        }
+    }
+    if findings.is_empty() && !(LEAST_OWNERS..=MAX_REPLICAS).contains(&owners.len()) {
+        findings.push(Finding::new(
+            format!("{} owners begin no cluster", owners.len()),
+            place.clone(),
+            format!("name {LEAST_OWNERS} to {MAX_REPLICAS}: fewer tolerate no faulty replica"),
+        ));
+    }
+    owners
+}
+
+fn digest(settings: &Settings, owners: &BTreeSet<String>) -> Digest {
     let mut bytes = Vec::new();
+    put_bytes(&mut bytes, &owners.len().to_le_bytes());
+    owners.iter().for_each(|name| put_bytes(&mut bytes, name.as_bytes()));
     for (key, setting) in settings.iter() {
         put_bytes(&mut bytes, key.as_bytes());
         put_bytes(&mut bytes, setting.value.to_string().as_bytes());
@@ -148,8 +208,8 @@ fn digest(settings: &Settings) -> Digest {
     Digest::of("quorate genesis proposal 1", &bytes)
 }
 
-/// Checks what the keys say together, as for a cluster of stand-ins.
-fn check(file: &Path, settings: &Settings, findings: &mut Vec<Finding>) {
+/// Checks what the keys say together, as for a cluster of as many stand-ins as there are owners.
+fn check(file: &Path, settings: &Settings, owners: usize, findings: &mut Vec<Finding>) {
     let scheme = scheme(settings);
     let source = settings.source("signatures");
     if scheme.is_dealt() {
@@ -172,11 +232,11 @@ fn check(file: &Path, settings: &Settings, findings: &mut Vec<Finding>) {
     }
     let mut trial = settings.clone();
     if is_governed_by_owners(settings) {
-        let keys = (0..Governance::MAX_ADMINISTRATORS).map(|at| stand_in(at).public_key());
+        let keys = (0..owners).map(|at| stand_in(at).public_key());
         trial.set(ADMINISTRATORS, Value::Keys(keys.collect()), settings.source(APPROVALS));
     }
     let place = Place::File(file.to_owned());
-    let members = (0..LEAST_OWNERS).filter_map(|id| stand_in_member(scheme, id));
+    let members = (0..owners).filter_map(|id| stand_in_member(scheme, id));
     let list = members.map(|member| (place.clone(), member.settings())).collect();
     cluster::from_document(file, &Document { settings: trial, list }, findings);
 }
@@ -192,14 +252,14 @@ fn stand_in(number: usize) -> SecretKey {
 }
 
 fn stand_in_member(scheme: SchemeName, id: usize) -> Option<Member> {
-    let consensus = ConsensusKey::from_bytes(scheme, &seed(100 + id))?;
+    let consensus = ConsensusKey::from_bytes(scheme, &seed(10_000 + id))?;
     Some(Member {
         id: ReplicaId(id as u16),
         consensus_key: public_half(&consensus),
         proof_of_possession: consensus.proof_of_possession(),
-        transport_key: stand_in(200 + id).public_key(),
-        peer_address: HostPort::loopback(1 + id as u16),
-        client_address: HostPort::loopback(101 + id as u16),
+        transport_key: stand_in(20_000 + id).public_key(),
+        peer_address: HostPort::loopback(1 + 2 * id as u16),
+        client_address: HostPort::loopback(2 + 2 * id as u16),
         name: None,
     })
 }

@@ -10,9 +10,6 @@ use crate::config::document::Document;
 use crate::config::finding::{ConfigError, Finding, Place};
 use crate::config::schema::{Settings, Value};
 
-/// Fewer owners than this tolerate no faulty replica, and would have to trust each other.
-pub const LEAST_OWNERS: usize = 4;
-
 /// The cluster of a proposal and of the owners of these files. The replicas have the ids from 0 in
 /// the order of the owners' names, byte by byte. So all who seal the same files, in whatever order,
 /// get the same cluster.
@@ -44,10 +41,20 @@ pub fn seal(proposal: &Proposal, files: &[PathBuf]) -> Result<Cluster, ConfigErr
             ));
         }
     }
-    if findings.is_empty() && owners.len() < LEAST_OWNERS {
-        let what = format!("{} owners tolerate no faulty replica", owners.len());
-        let remedy = format!("seal the files of at least {LEAST_OWNERS} owners");
-        findings.push(Finding::new(what, whole(), remedy));
+    // Who is not among the owners was refused with its file.
+    let is_here = |name: &&String| owners.iter().any(|(_, owner)| owner.name() == *name);
+    let missing: Vec<_> = proposal.owners().iter().filter(|name| !is_here(name)).collect();
+    if findings.is_empty()
+        && let [first, ..] = &missing[..]
+    {
+        findings.push(Finding::new(
+            format!(
+                "the files of {} owners are missing, that of {first} among them",
+                missing.len()
+            ),
+            whole(),
+            "seal the genesis-member.toml of every owner that the proposal names",
+        ));
     }
     if !findings.is_empty() {
         return ConfigError::unless_clean(None, findings);
@@ -67,18 +74,4 @@ fn of_member(id: usize, said: &Settings) -> Settings {
     let mut settings = said.clone();
     settings.set("id", Value::Integer(id as u64), said.source("name"));
     settings
-}
-
-impl Proposal {
-    /// The cluster that this proposal makes of the members of `other`, if it makes one: what is
-    /// different in `other` is not as was proposed.
-    #[must_use]
-    pub fn with_members_of(&self, other: &Cluster) -> Option<Cluster> {
-        let settings = self.settings_with(other.governance.administrators.clone());
-        let place = Place::File(self.file.clone());
-        let list = other.members.iter().map(|member| (place.clone(), member.settings()));
-        let document = Document { settings, list: list.collect() };
-        let made = cluster::from_document(&self.file, &document, &mut Vec::new());
-        made.map(|(cluster, _)| cluster)
-    }
 }
