@@ -65,8 +65,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// application's keys, reads are for the order to judge. The state that answers says so, and
     /// holds every list that was answered for before the read began.
     fn may_ask(&self) -> Result<(), Unproven> {
-        let has_prefixes = self.execution.sessions().clients().has_prefixes();
-        match planted!("reads-past-prefixes", false, has_prefixes) {
+        match self.execution.sessions().clients().has_prefixes() {
             true => Err(Unproven::Restricted),
             false => Ok(()),
         }

@@ -68,6 +68,24 @@ fn direct(state: &mut Execution<Journal>, number: u64, serial: u64, order: Order
     assert_eq!(told, Ok(serial));
 }
 
+/// Reads that are not ordered are refused as long as this is so.
+#[test]
+fn a_list_tells_whether_a_key_may_touch_a_part_of_the_keys_only() {
+    let mut state = governed();
+    let has_prefixes = |state: &Execution<Journal>| state.sessions().clients().has_prefixes();
+    direct(&mut state, 1, 1, Order::Allow(key(1), Grant::default()));
+    assert!(!has_prefixes(&state));
+    let grant = Grant { prefixes: vec![Bytes::from_static(b"app:")], ..Grant::default() };
+    direct(&mut state, 2, 2, Order::Allow(key(2), grant));
+    assert!(has_prefixes(&state));
+    let listed = state.sessions().clients().to_bytes().into();
+    assert!(Clients::from_bytes(listed).is_ok_and(|clients| clients.has_prefixes()));
+    direct(&mut state, 3, 3, Order::Admit(Admission::Listed));
+    assert!(has_prefixes(&state));
+    direct(&mut state, 4, 4, Order::Revoke(key(2)));
+    assert!(!has_prefixes(&state));
+}
+
 fn read_only() -> Grant {
     Grant { write: false, ..Grant::default() }
 }
