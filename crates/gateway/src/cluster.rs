@@ -15,8 +15,8 @@ use super::{Cluster, ClusterError, FrameLimits, Submission};
 /// How read-only commands are answered. Linearizable both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reads {
-    /// By a [read index](Client::read): without being ordered. What cannot be answered so in time is
-    /// ordered.
+    /// By a [read index](Client::read): without being ordered. What cannot be answered so in time
+    /// is ordered.
     Index,
     /// Ordered, like writes.
     #[default]
@@ -138,9 +138,9 @@ impl Cluster for SharedSession {
     }
 }
 
-/// Whether a command of an unknown outcome may yet be executed. Whoever was told of it looks what has
-/// become of it: a read that is not ordered could come before it. So all reads are ordered behind
-/// it, until something is answered that was submitted after the outcome was told.
+/// Whether a command of an unknown outcome may yet be executed. Whoever was told of it looks what
+/// has become of it: a read that is not ordered could come before it. So all reads are ordered
+/// behind it, until something is answered that was submitted after the outcome was told.
 #[derive(Debug, Default)]
 struct Doubt(Mutex<(u64, Option<u64>)>);
 

@@ -42,8 +42,8 @@ pub trait Cluster: Send + Sync {
     }
 
     /// Has `commands`, which are all read-only, answered as [`Cluster::submit`] does. The answers
-    /// hold everything that was answered to anybody before this call, and may hold what is submitted
-    /// after it.
+    /// hold everything that was answered to anybody before this call, and may hold what is
+    /// submitted after it.
     fn read(&self, commands: Vec<Bytes>) -> Submission {
         self.submit(commands)
     }

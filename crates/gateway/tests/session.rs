@@ -74,8 +74,8 @@ async fn a_command_that_was_sent_and_not_answered_has_an_unknown_outcome() {
     client.ask("SET k w", "+OK\r\n").await;
 }
 
-/// The command may yet be executed. Whoever looks what has become of it, from any connection, is not
-/// answered before that is settled.
+/// The command may yet be executed. Whoever looks what has become of it, from any connection, is
+/// not answered before that is settled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_after_an_unknown_outcome_are_ordered_until_one_is_answered() {
     let mock = Mock::start(&[Vice::None; 4], ok).await;

@@ -1,4 +1,5 @@
-//! Reads that are not ordered, among everything that goes wrong: the oracle is in `sim/src/reads.rs`.
+//! Reads that are not ordered, among everything that goes wrong: the oracle is in
+//! `sim/src/reads.rs`.
 //!
 //! That it would see a stale read is shown by the mutants (`examples/mutants`).
 

@@ -38,8 +38,8 @@
 //! they are equal. All questions of one caller are compared as a whole: so they are answered from
 //! one state, in their order.
 //!
-//! Each step needs the replicas to be asked **after the read began**. What a replica said before may
-//! leave out a write that was answered in between. So a read joins no round that has begun; it
+//! Each step needs the replicas to be asked **after the read began**. What a replica said before
+//! may leave out a write that was answered in between. So a read joins no round that has begun; it
 //! shares the next one with all that came meanwhile ([`reads`](super::reads)).
 //!
 //! # Who must not count
@@ -55,20 +55,20 @@
 //! # Members that change
 //! Heights go on from epoch to epoch. A client counts by the committee of one epoch and names that
 //! epoch; a replica in another one, or at its end, refuses. Let W be of a later epoch than the
-//! client's. The block that sealed the client's epoch is committed, so by 1 and 2 it is at the index
-//! or below; a correct replica whose state has come to it refuses to answer. So the client reads
-//! nothing, and looks for the members. Let W be of an earlier epoch: whoever is in the client's
-//! epoch has executed W.
+//! client's. The block that sealed the client's epoch is committed, so by 1 and 2 it is at the
+//! index or below; a correct replica whose state has come to it refuses to answer. So the client
+//! reads nothing, and looks for the members. Let W be of an earlier epoch: whoever is in the
+//! client's epoch has executed W.
 //!
 //! # Why it ends
 //! An idle cluster makes no blocks. A certified block without commands above the committed ones may
-//! stay as it is for ever, and differ from replica to replica. It changes no state and no client was
-//! answered for it, so replicas name blocks *with* commands. (So an application whose state changes
-//! by empty blocks is not for these reads.) A certified block with commands keeps leaders proposing
-//! until it is committed or another one is at its height. What is left is rare: a height that only
-//! one correct replica names, of a block that no quorum has any more. It is left out like a liar's
-//! when all others answer. Where f liars are silent besides, the read is not answered in time, and
-//! the caller orders it.
+//! stay as it is for ever, and differ from replica to replica. It changes no state and no client
+//! was answered for it, so replicas name blocks *with* commands. (So an application whose state
+//! changes by empty blocks is not for these reads.) A certified block with commands keeps leaders
+//! proposing until it is committed or another one is at its height. What is left is rare: a height
+//! that only one correct replica names, of a block that no quorum has any more. It is left out like
+//! a liar's when all others answer. Where f liars are silent besides, the read is not answered in
+//! time, and the caller orders it.
 //!
 //! # Which protocols have it
 //! Not Snowman: a block is accepted by samples, each replica by its own, and no fixed q replicas

@@ -45,8 +45,8 @@ pub enum ReadError {
     /// The members are others by now, or are about to be.
     #[error("the members change")]
     Members,
-    /// The replicas give no read index: their protocol has none, or they lost their data, or keys of
-    /// clients have prefixes.
+    /// The replicas give no read index: their protocol has none, or they lost their data, or keys
+    /// of clients have prefixes.
     #[error("too few replicas give a read index")]
     NoIndex,
     /// The answers are longer than fit a message, or take too long.
@@ -223,8 +223,8 @@ impl Reads {
         reading.chain(asking).collect()
     }
 
-    /// When [`Input::Timeout`] is due. Of the reads that stand together only the first is looked at:
-    /// it came first, and all of a client's reads have the same patience.
+    /// When [`Input::Timeout`] is due. Of the reads that stand together only the first is looked
+    /// at: it came first, and all of a client's reads have the same patience.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         let asking = self.asking.iter().flat_map(|asking| {
@@ -549,8 +549,9 @@ impl Asked {
 }
 
 impl Reading {
-    /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads that
-    /// f + 1 replicas have answered alike by now. A read that f + 1 leave off at is not tried again.
+    /// Notes what a replica answered: to whole reads, from the first one on. Hands out the reads
+    /// that f + 1 replicas have answered alike by now. A read that f + 1 leave off at is not tried
+    /// again.
     fn note(
         &mut self,
         voters: &Voters,

@@ -58,8 +58,8 @@ impl Packed {
         rest.is_empty().then_some(Self { body, count })
     }
 
-    /// Reads what [`encode`](Encode::encode) wrote: at least one byte string, at most `most`, and at most
-    /// `most_bytes` of them.
+    /// Reads what [`encode`](Encode::encode) wrote: at least one byte string, at most `most`, and
+    /// at most `most_bytes` of them.
     ///
     /// # Errors
     /// [`DecodeError`] naming the field.

@@ -195,8 +195,8 @@ pub trait Protocol {
     /// Whatever is committed by the protocol's rule, f + 1 correct replicas say its height or more
     /// from then on, in this and in later runs, or say `None`.
     ///
-    /// `None` if it cannot say: it lost its memory and abstains, or blocks are missing here; and for
-    /// ever in a protocol without [read indices](Capability::ReadIndex).
+    /// `None` if it cannot say: it lost its memory and abstains, or blocks are missing here; and
+    /// for ever in a protocol without [read indices](Capability::ReadIndex).
     fn read_index(&self) -> Option<Height> {
         None
     }

@@ -25,8 +25,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// The height of the highest block with commands that this replica knows may be committed.
     ///
     /// # Errors
-    /// [`Unproven::Epoch`] if it is not in that epoch, or the epoch ends; [`Unproven::Forgotten`] if
-    /// it may have helped to commit what it does not know; [`Unproven::Restricted`] if keys have
+    /// [`Unproven::Epoch`] if it is not in that epoch, or the epoch ends; [`Unproven::Forgotten`]
+    /// if it may have helped to commit what it does not know; [`Unproven::Restricted`] if keys have
     /// prefixes.
     pub fn read_index(&self, epoch: Epoch) -> Result<Height, Unproven> {
         if self.membership.latest().epoch() != epoch || self.epochs.sealed().is_some() {
@@ -102,9 +102,9 @@ impl<C> Default for Reads<C> {
 }
 
 impl<C: Copy + Ord> Reads<C> {
-    /// Takes reads in, and gives back what waits no longer, each with whether it may be answered now.
-    /// `covers` says that of an epoch and an index, as [`Replica::covers`] does. What may be answered
-    /// at once takes up no place. One of the same client and id gives way.
+    /// Takes reads in, and gives back what waits no longer, each with whether it may be answered
+    /// now. `covers` says that of an epoch and an index, as [`Replica::covers`] does. What may be
+    /// answered at once takes up no place. One of the same client and id gives way.
     pub fn take_in(
         &mut self,
         now: Time,

@@ -60,9 +60,9 @@ struct Owed {
     _held: [OwnedSemaphorePermit; 2],
 }
 
-/// A connection's commands take effect in the order in which they come, as in Redis. What is ordered
-/// keeps that order by itself. A [read](Cluster::read) has no place in it: so it begins when nothing
-/// else of the connection is under way, and nothing else begins before it is over.
+/// A connection's commands take effect in the order in which they come, as in Redis. What is
+/// ordered keeps that order by itself. A [read](Cluster::read) has no place in it: so it begins
+/// when nothing else of the connection is under way, and nothing else begins before it is over.
 enum Turn {
     /// Nothing is submitted, or the cluster orders all.
     Free,

@@ -132,7 +132,8 @@ impl Workload {
         Ok(Self { batches, batch_commands, payload_bytes, records, seed, reads_by_index })
     }
 
-    /// The same with batches that only read answered by a [read index](quorate_node::client::Client::read).
+    /// The same with batches that only read answered by a [read
+    /// index](quorate_node::client::Client::read).
     #[must_use]
     pub fn reading_by_index(self) -> Self {
         Self { reads_by_index: true, ..self }

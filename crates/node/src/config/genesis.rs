@@ -10,12 +10,12 @@
 //!
 //! # What an owner knows at the end
 //! * **Everybody's part is as it said.** Before it signs, it seals the files that it has itself,
-//!   with the proposal that it joined. Nobody is in it whom the proposal does not name, and its own keys
-//!   are. It signs that under the digest that it says it compared.
-//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and all
-//!   that the owner says of itself. So nobody can put another's key into its own file (a *rogue
-//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and a
-//!   file of one ceremony is of no use in another. BLS keys have their own proof of possession as
+//!   with the proposal that it joined. Nobody is in it whom the proposal does not name, and its own
+//!   keys are. It signs that under the digest that it says it compared.
+//! * **Everybody holds the keys it names.** Each key of an owner signs the proposal's digest and
+//!   all that the owner says of itself. So nobody can put another's key into its own file (a *rogue
+//!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and
+//!   a file of one ceremony is of no use in another. BLS keys have their own proof of possession as
 //!   well, which replicas check at each start.
 //! * **All signed the same.** A signature covers the [`Cluster::genesis_digest`]: every setting,
 //!   key and address. Who is missing has not signed this cluster.

@@ -5,8 +5,8 @@
 //! deciding thread freezes one when a question waits and the state has changed since the last; the
 //! thread lets it go when no question waits, since it holds on to what later blocks replace.
 //!
-//! Questions at a [read index](quorate_core::client::read_index) wait until the state has come to it
-//! ([`Reads`]). Then they go the same way, all of one message to one state.
+//! Questions at a [read index](quorate_core::client::read_index) wait until the state has come to
+//! it ([`Reads`]). Then they go the same way, all of one message to one state.
 //!
 //! Who is served next say the [lines](super::lines). An application without readers is asked by the
 //! deciding thread; it has to bound its work itself.

@@ -238,10 +238,10 @@ impl Protocol for Pbft {
     }
 
     /// What it prepared, or its view began with. A committed block is prepared by f + 1 correct
-    /// replicas. It stays in their sets P until a stable checkpoint covers it; one of them that lost
-    /// its sets comes back by a view that begins with the block, as later ones do. What is only
-    /// pre-prepared does not count: a primary that lies names it alone, and reads would wait for it.
-    /// Blocks here always have commands.
+    /// replicas. It stays in their sets P until a stable checkpoint covers it; one of them that
+    /// lost its sets comes back by a view that begins with the block, as later ones do. What is
+    /// only pre-prepared does not count: a primary that lies names it alone, and reads would wait
+    /// for it. Blocks here always have commands.
     fn read_index(&self) -> Option<Height> {
         if planted!("reads-ask-the-mute", false, self.awaits.is_some()) {
             return None;
