@@ -39,7 +39,9 @@ fn cut(seed: u64) -> Config {
 fn change<F: Family>(cluster: &mut Cluster<F>, administrator: &mut Administrator) {
     let ends = newest(cluster).epoch();
     let learners = 4..5 + (ends.0 % 3) as usize;
-    let change = administrator.change(ends, &members(0..4, learners), |id| id != BACK);
+    // Who gets another key has to say itself that it is ready.
+    let rotates = cluster.config.second_keys_from == Some(ends.0 + 1);
+    let change = administrator.change(ends, &members(0..4, learners), |id| id != BACK || rotates);
     administrator.submit(cluster, &change);
     run_to(cluster, &[0, 1, 2], ends.0 + 1);
 }
