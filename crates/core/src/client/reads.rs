@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub use super::error::ReadError;
 use super::read_index::Voters;
 use crate::base::types::{Digest, Duration, Epoch, Height, ReplicaId, Time};
 use crate::ledger::message::{MAX_READS, MAX_READS_BYTES, Request, Response, Unproven};
@@ -29,33 +30,6 @@ const MAX_WAITING_BYTES: usize = 8 << 20;
 const ASK_OTHERS_AFTER: Duration = Duration::from_millis(50);
 /// How long a round may take, for its index and for its answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
-
-/// Why a read was given up. Nothing was changed: the questions may be ordered instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// No question, or more or longer ones than fit a message, or too many wait already.
-    #[error("the questions do not fit in one message, or too many wait; ask fewer at a time")]
-    DoesNotFit,
-    /// Too few replicas answer, or their states do not come to the index in time.
-    #[error("too few replicas answer in time")]
-    TooFew,
-    /// Replicas answered, and no f + 1 alike: the state changes too fast.
-    #[error("no f + 1 replicas gave the same answer")]
-    Unequal,
-    /// The members are others by now, or are about to be.
-    #[error("the members change")]
-    Members,
-    /// The replicas give no read index: their protocol has none, or they lost their data, or keys
-    /// of clients have prefixes.
-    #[error("too few replicas give a read index")]
-    NoIndex,
-    /// The answers are longer than fit a message, or take too long.
-    #[error("the answers are too long, or take too long")]
-    TooLong,
-    /// The client was closed.
-    #[error("the client was closed")]
-    Closed,
-}
 
 /// What happened to the client.
 #[derive(Clone, Debug)]
