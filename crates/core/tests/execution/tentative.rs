@@ -90,10 +90,9 @@ fn only_the_next_block_is_executed_and_only_where_it_can_be_undone() {
     let mut state = begun();
     let above = state.height().next().next();
     assert_eq!(state.execute_tentatively(above, View(3), OTHER, &[]), Ok(None));
-    assert!(state.can_undo() && !state.is_tentative());
+    assert!(!state.is_tentative());
     let is_final = Journal { is_final: true, ..Journal::default() };
     let mut state = Execution::new(is_final, Limits::default(), GENESIS).expect("limits of use");
-    assert!(!state.can_undo());
     assert_eq!(tentatively(&mut state, &[open(1, 1)]), None);
     assert_eq!(outcomes(&mut state, &[open(1, 1)]), [opened(1, 1)]);
 }
