@@ -24,35 +24,19 @@ impl Encode for Request {
                 out.push(if *relay { 2 } else { 1 });
                 frame.encode(out);
             }
-            Self::Query { id, question } => {
-                out.push(3);
-                id.encode(out);
-                put_bytes(out, question);
-            }
+            Self::Query { id, question } => put_bytes_of(out, 3, *id, question),
             Self::Pull { from, budget_bytes } => {
                 out.push(4);
                 from.encode(out);
                 budget_bytes.encode(out);
             }
-            Self::Prove { id, question } => {
-                out.push(5);
-                id.encode(out);
-                put_bytes(out, question);
-            }
+            Self::Prove { id, question } => put_bytes_of(out, 5, *id, question),
             Self::Newest { id } => {
                 out.push(6);
                 id.encode(out);
             }
-            Self::Handovers { id, from } => {
-                out.push(7);
-                id.encode(out);
-                from.encode(out);
-            }
-            Self::Ready { id, change } => {
-                out.push(8);
-                id.encode(out);
-                put_bytes(out, change);
-            }
+            Self::Handovers { id, from } => put(out, 7, *id, from),
+            Self::Ready { id, change } => put_bytes_of(out, 8, *id, change),
             Self::Offer { id } => {
                 out.push(9);
                 id.encode(out);
@@ -84,11 +68,7 @@ impl Encode for Request {
                 offset.encode(out);
                 budget_bytes.encode(out);
             }
-            Self::ReadIndex { id, epoch } => {
-                out.push(15);
-                id.encode(out);
-                epoch.encode(out);
-            }
+            Self::ReadIndex { id, epoch } => put(out, 15, *id, epoch),
             Self::ReadAt { id, epoch, index, questions } => {
                 out.push(16);
                 id.encode(out);
@@ -195,7 +175,7 @@ impl Encode for Response {
                 first.encode(out);
                 reason.encode(out);
             }
-            Self::Answer { id, answer } => put_answer(out, 3, *id, answer),
+            Self::Answer { id, answer } => put_bytes_of(out, 3, *id, answer),
             Self::Blocks { from, blocks } => {
                 out.push(4);
                 from.encode(out);
@@ -204,8 +184,8 @@ impl Encode for Response {
                     put_bytes(out, block);
                 }
             }
-            Self::Proven { id, answer } => put_answer(out, 5, *id, answer),
-            Self::Newest { id, newest } => put_answer(out, 6, *id, newest),
+            Self::Proven { id, answer } => put_bytes_of(out, 5, *id, answer),
+            Self::Newest { id, newest } => put_bytes_of(out, 6, *id, newest),
             Self::Unproven { id, reason } => put(out, 7, *id, reason),
             Self::Handovers { id, handovers } => {
                 out.push(10);
@@ -214,11 +194,11 @@ impl Encode for Response {
                 handovers.iter().for_each(|handover| put_bytes(out, handover));
             }
             Self::Ready { id, signature } => put(out, 11, *id, signature),
-            Self::NotReady { id, reason } => put_answer(out, 12, *id, reason),
-            Self::Clients { id, clients } => put_answer(out, 15, *id, clients),
-            Self::Offer { id, offer } => put_answer(out, 13, *id, offer),
-            Self::Changes { id, links } => put_answer(out, 17, *id, links),
-            Self::Lists { id, page } => put_answer(out, 18, *id, page),
+            Self::NotReady { id, reason } => put_bytes_of(out, 12, *id, reason),
+            Self::Clients { id, clients } => put_bytes_of(out, 15, *id, clients),
+            Self::Offer { id, offer } => put_bytes_of(out, 13, *id, offer),
+            Self::Changes { id, links } => put_bytes_of(out, 17, *id, links),
+            Self::Lists { id, page } => put_bytes_of(out, 18, *id, page),
             Self::Program { id, program } => put(out, 16, *id, program),
             Self::Chunk { id, last, bytes } => {
                 out.push(14);
@@ -232,15 +212,15 @@ impl Encode for Response {
     }
 }
 
-/// Writes an answer.
-fn put(out: &mut Vec<u8>, kind: u8, id: u64, answer: &impl Encode) {
+/// Writes a message with a number of its own.
+fn put(out: &mut Vec<u8>, kind: u8, id: u64, content: &impl Encode) {
     out.push(kind);
     id.encode(out);
-    answer.encode(out);
+    content.encode(out);
 }
 
-/// Writes an answer that is bytes.
-fn put_answer(out: &mut Vec<u8>, kind: u8, id: u64, bytes: &[u8]) {
+/// Writes one that is bytes.
+fn put_bytes_of(out: &mut Vec<u8>, kind: u8, id: u64, bytes: &[u8]) {
     out.push(kind);
     id.encode(out);
     put_bytes(out, bytes);
