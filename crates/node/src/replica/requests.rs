@@ -272,18 +272,9 @@ impl<T: Types> Requests<T> {
                 let clients = self.admission.clients().to_bytes().into();
                 self.say(connection, &Response::Clients { id, clients });
             }
-            Ok(Request::Ready { id, change }) => {
-                match self.look_at_change(connection, &change, arrived) {
-                    Ok(()) => {
-                        let (bytes, packed) = (change, None);
-                        let question = Question { connection, id, bytes, packed };
-                        ready.push(FromClient::Ready(question));
-                    }
-                    Err(reason) => {
-                        let reason = Bytes::from_static(reason.as_bytes());
-                        self.say(connection, &Response::NotReady { id, reason });
-                    }
-                }
+            Ok(Request::Ready { id, change: bytes }) => {
+                let question = Question { connection, id, bytes, packed: None };
+                ready.extend(self.is_ready(question, arrived));
             }
             Ok(Request::Pull { from, budget_bytes }) => {
                 self.archive.pull(Pull { connection, from, budget_bytes });
@@ -301,6 +292,19 @@ impl<T: Types> Requests<T> {
             Ok(Request::Submit { .. }) | Err(_) => {
                 self.metrics.refuse("client_malformed");
                 self.listener.disconnect(connection);
+            }
+        }
+    }
+
+    /// Passes on the question whether this replica is ready for a change, if the change is worth it.
+    fn is_ready(&mut self, question: Question, arrived: Instant) -> Option<FromClient> {
+        let Question { connection, id, ref bytes, .. } = question;
+        match self.look_at_change(connection, bytes, arrived) {
+            Ok(()) => Some(FromClient::Ready(question)),
+            Err(reason) => {
+                let reason = Bytes::from_static(reason.as_bytes());
+                self.say(connection, &Response::NotReady { id, reason });
+                None
             }
         }
     }

@@ -126,9 +126,7 @@ impl Setup {
         let Opened { journal, states, mut execution, checkpoint, recovery, restored, .. } = opened;
         execution.skip(std::mem::take(&mut self.skipped_commands));
         let recovered = execution.height();
-        if let Some(feed) = &self.feed {
-            feed.stands_at(recovered);
-        }
+        self.feed.iter().for_each(|feed| feed.stands_at(recovered));
         let checkpoint = checkpoint.map(|checkpoint| (recovered, checkpoint));
         let ended = &recovery.as_ref().unwrap_or(&restored).handovers;
         let transport = TransportKey::new(&self.transport_file, &self.transport_key)?;
