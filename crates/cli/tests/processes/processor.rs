@@ -11,7 +11,7 @@ const BATCH: u32 = 3;
 const IDLE: u32 = 5;
 
 /// Threads that answer what anybody may ask. Where others wait for their turns, these wait for all.
-const GIVE_WAY: [&str; 3] = ["queries", "proofs", "pulls"];
+const GIVE_WAY: [&str; 4] = ["queries", "proofs", "pulls", "watchers"];
 
 /// A thread, as the system sees it.
 struct Thread {
