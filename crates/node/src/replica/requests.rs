@@ -296,7 +296,8 @@ impl<T: Types> Requests<T> {
         }
     }
 
-    /// Passes on the question whether this replica is ready for a change, if the change is worth it.
+    /// Passes on the question whether this replica is ready for a change. It does so only for a
+    /// change that administrators signed.
     fn is_ready(&mut self, question: Question, arrived: Instant) -> Option<FromClient> {
         let Question { connection, id, ref bytes, .. } = question;
         match self.look_at_change(connection, bytes, arrived) {
