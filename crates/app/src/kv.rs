@@ -121,11 +121,11 @@ pub struct KeyValue<M = Memory> {
     told: Told,
 }
 
-/// What is told to those who watch.
+/// The lists of changes, for those who watch.
 #[derive(Default)]
 struct Told {
     feed: Option<Arc<Feed>>,
-    /// What the block at work has changed so far.
+    /// The changes of the block at work, so far.
     list: List,
     /// The block behind the mark, which may never be committed.
     tentative: Option<Block>,

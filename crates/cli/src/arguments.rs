@@ -117,7 +117,7 @@ impl ChoiceArguments {
         choices.among(replicas)
     }
 
-    /// What is chosen, as keys of `cluster.toml`, beside the flags. What is left open is not there.
+    /// The choices as keys of `cluster.toml`, each with its flag. A choice left open has no key.
     pub fn said(&self) -> Vec<FlagSetting> {
         let bool = |value: bool| value.then(|| "true".to_owned());
         let text = |name: &dyn std::fmt::Display| name.to_string();

@@ -125,7 +125,7 @@ pub enum Change {
     Appended {
         /// The key.
         key: Bytes,
-        /// What was appended.
+        /// The bytes behind what the string held before.
         text: Bytes,
     },
     /// Fields of the hash under a key have these values now. A key that was not there is.

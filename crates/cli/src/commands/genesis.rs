@@ -36,7 +36,7 @@ pub enum Command {
     Verify(verify::Arguments),
 }
 
-/// Who joins.
+/// The proposal, and the owner that joins it.
 #[derive(Debug, Args)]
 pub struct JoinArguments {
     /// The proposal.
@@ -56,7 +56,7 @@ pub struct JoinArguments {
     client_address: HostPort,
 }
 
-/// What is sealed.
+/// The proposal and its owners, to be sealed.
 #[derive(Debug, Args)]
 pub struct SealArguments {
     /// The proposal.
@@ -70,7 +70,7 @@ pub struct SealArguments {
     out: PathBuf,
 }
 
-/// What is signed.
+/// The sealed cluster, its owners and the digest, to be signed.
 #[derive(Debug, Args)]
 pub struct SignArguments {
     /// The sealed cluster.toml.

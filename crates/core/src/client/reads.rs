@@ -26,7 +26,7 @@ const TRIES: u32 = 2;
 const MOST_READING: usize = 8;
 /// Bytes of questions that may wait for a round.
 const MAX_WAITING_BYTES: usize = 8 << 20;
-/// Who has not answered for so long is not waited for alone: the others are asked, or it is again.
+/// After so long without an answer, the other replicas are asked as well, or the same ones again.
 const ASK_OTHERS_AFTER: Duration = Duration::from_millis(50);
 /// How long a round may take, for its index and for its answers.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
@@ -99,9 +99,9 @@ struct Asking {
 #[derive(Debug)]
 struct Asked {
     read: Wanted,
-    /// What it was answered, as digests, and by whom: liars fill no more memory than others.
+    /// The digest of each answer, and who gave it: liars fill no more memory than others.
     answers: Vec<(Digest, BTreeSet<ReplicaId>)>,
-    /// Who answered all before it, and not this one any more.
+    /// Replicas whose answers end before this read.
     cut: BTreeSet<ReplicaId>,
     is_done: bool,
 }
@@ -130,7 +130,7 @@ pub struct Reads {
     asking: Option<Asking>,
     reading: Vec<Reading>,
     rounds: u64,
-    /// Who was waited for in vain: others are asked first, until it answers.
+    /// Replicas that did not answer in time: others are asked first, until they do.
     silent: BTreeSet<ReplicaId>,
     /// The latest round in which a replica said that the members are others.
     looked_in: u64,
@@ -549,7 +549,7 @@ impl Reading {
             }
             let own = answers.split_to(count);
             if !asked.is_done && asked.is_believed(voters, from, &own) {
-                // Who keeps it must not hold on to what others are told.
+                // The caller may keep it, and must not keep the whole message alive by that.
                 let own = if is_shared { own.detached() } else { own };
                 outputs.push(Output::Done { id: asked.read.id, result: Ok(own) });
                 asked.is_done = true;

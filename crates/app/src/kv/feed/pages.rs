@@ -138,9 +138,9 @@ pub struct Page {
 }
 
 impl Page {
-    /// What pieces of the lists that are left to a page of a budget, `offset` bytes of the first
-    /// list being known: the height of each, and its bytes. A page that holds less is of somebody
-    /// who plays for time.
+    /// The pieces of the lists that a page of this budget has to hold: the height of each, and its
+    /// bytes. `offset` bytes of the first list are known. A page that holds less is of somebody who
+    /// plays for time.
     pub(super) fn pieces_of<'a>(
         links: impl Iterator<Item = &'a Link>,
         offset: usize,

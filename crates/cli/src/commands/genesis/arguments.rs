@@ -13,7 +13,7 @@ use crate::commands::services;
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json};
 
-/// What is proposed.
+/// A proposal: its owners, and what the cluster is to be like.
 #[derive(Debug, Args)]
 pub struct NewArguments {
     /// The file of the proposal. Never written over.
@@ -25,7 +25,7 @@ pub struct NewArguments {
     /// The name of an owner. Repeat it for each, at least four: these join, and nobody else.
     #[arg(long, required = true, value_name = "NAME")]
     owner: Vec<String>,
-    /// What is replicated.
+    /// The application that the cluster replicates.
     #[arg(long, value_parser = application(), value_name = "NAME")]
     #[arg(conflicts_with_all = ["program", "pipe"])]
     application: Option<Application>,
