@@ -282,7 +282,7 @@ async fn warnings(address: &str) -> Vec<(String, String)> {
 }
 
 /// How a replica has ended, or that it was stopped.
-fn stopped(replica: Running) -> End {
+fn end_of(replica: Running) -> End {
     replica.stop();
     replica.join()
 }
@@ -435,7 +435,7 @@ async fn a_command_that_the_application_does_not_survive_is_named_and_can_be_ski
         |replicas: &[Running]| replicas.iter().filter(|replica| replica.has_ended()).count() >= 2;
     until("f + 1 have ended", || have_ended(&replicas)).await;
     let named = format!("digest {}", command_digest(b"poison"));
-    let ended = |replica: Running| match stopped(replica) {
+    let ended = |replica: Running| match end_of(replica) {
         End::Stopped => false,
         End::Application(reason) => {
             assert!(reason.contains(&named) && reason.contains("session 1"), "{reason}");
