@@ -64,7 +64,7 @@ snow-studies: ## The studies of the Snow family in full (docs/studies-snow.md), 
 	$(CARGO) run $(LOCKED) $(QUICK) --bin quorate -- snow study --out docs/studies $(ARGS)
 
 pay-bench: ## Twenty payment nodes under load; six of them are killed and started again, and nothing accepted may be lost.
-	$(CARGO) run $(LOCKED) $(QUICK) --bin quorate -- pay bench -n 20 --outstanding 400 --durability os --kill 6 $(ARGS)
+	$(CARGO) run $(LOCKED) $(QUICK) --bin quorate -- pay bench -n 20 --outstanding 800 --durability os --kill 6 $(ARGS)
 
 bench-store: ## The store beside LMDB, redb, fjall and RocksDB (needs clang and cmake), resumable; ARGS="--items 10000000" (33 GiB of disk), "--help".
 	cd bench/store && $(CARGO) run $(LOCKED) --release --features all -- $(ARGS)

@@ -3,8 +3,11 @@
 //!
 //! Everything follows from the seed, but for the figures about this machine.
 
+mod each;
 mod failure;
+mod informed;
 mod liveness;
+mod parameters;
 mod payments;
 mod rounds;
 mod spends;
@@ -89,7 +92,7 @@ impl Study {
 }
 
 /// All of them.
-pub static ALL: [Study; 5] = [
+pub static ALL: [Study; 7] = [
     Study {
         name: "failure",
         about: "failure probability against the share of faulty nodes, beside Bitcoin's",
@@ -100,6 +103,16 @@ pub static ALL: [Study; 5] = [
         name: "liveness",
         about: "a payment under attack, with the white paper's counters and without",
         run: liveness::run,
+    },
+    Study {
+        name: "informed",
+        about: "the number of informed adversaries that keeps nodes from deciding, against n",
+        run: informed::run,
+    },
+    Study {
+        name: "parameters",
+        about: "the share of faulty nodes that k, alpha and beta allow",
+        run: parameters::run,
     },
     Study {
         name: "spends",

@@ -37,3 +37,24 @@ fn of_outputs_that_are_spent_twice_one_spend_at_most_is_accepted_inside_the_prom
     let broken = table(&found, "frontier").numbers("runs_with_two_accepted");
     assert!(broken[0] == 0.0 && broken.last().unwrap() > &0.0, "{broken:?}");
 }
+
+#[test]
+fn a_few_times_the_square_root_of_n_informed_adversaries_keep_nodes_undecided() {
+    let found = run("informed");
+    let runs = table(&found, "runs");
+    assert_eq!(sum(runs, "unsafe_runs"), 0.0);
+    let (faulty, stalled) = (runs.numbers("faulty"), runs.numbers("stalled_runs"));
+    // Nobody lies in the first row, and four times the square root of n in the ninth.
+    assert_eq!((faulty[0], stalled[0]), (0.0, 0.0));
+    assert_eq!((faulty[8], stalled[8]), (45.0, 2.0));
+}
+
+#[test]
+fn a_larger_beta_allows_more_faulty_nodes() {
+    let found = run("parameters");
+    let shares = table(&found, "frontier").numbers("largest_faulty_percent");
+    for of_sample in shares.chunks(6) {
+        assert!(of_sample.is_sorted(), "{of_sample:?}");
+        assert!(of_sample[5] > of_sample[0], "{of_sample:?}");
+    }
+}

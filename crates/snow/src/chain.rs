@@ -59,27 +59,38 @@ pub fn simulate(chain: &Chain, bound: &Failure, walks: u32, seed: u64) -> Estima
 }
 
 /// Tries a decision so often as it would happen: β polls where the bound is attained, and, if all
-/// of them succeed, a walk with the chain's own probabilities. How many tries failed.
+/// of them succeed, a walk with the chain's own probabilities. How many tries failed; none if the
+/// walks would take more steps than this. Many faulty nodes hold a walk far from either end.
 #[must_use]
-pub fn simulate_plainly(chain: &Chain, bound: &Failure, tries: u64, seed: u64) -> u64 {
+pub fn simulate_plainly(
+    chain: &Chain,
+    bound: &Failure,
+    tries: u64,
+    most_steps: u64,
+    seed: u64,
+) -> Option<u64> {
     let (half, end) = (chain.correct() / 2, chain.correct());
     let down: Vec<f64> =
         (half..end).map(|red| 1.0 / (1.0 + (-chain.ln_ratio(red)).exp())).collect();
     let decides = bound.ln_decision.exp();
     let mut random = Random::new(seed);
-    let mut failed = 0;
+    let (mut failed, mut steps) = (0, 0);
     for _ in 0..tries {
         if random.unit() >= decides {
             continue;
         }
         let mut red = bound.red;
         while red > half && red < end {
+            steps += 1;
+            if steps > most_steps {
+                return None;
+            }
             let falls = random.unit() < down[(red - half) as usize];
             red = if falls { red - 1 } else { red + 1 };
         }
         failed += u64::from(red <= half);
     }
-    failed
+    Some(failed)
 }
 
 #[cfg(test)]
@@ -93,9 +104,16 @@ mod tests {
         let chain = Chain::new(2000, 560, Parameters { quorum: 7, ..Parameters::PAPER });
         let bound = chain.failure();
         let tries = 1_000_000;
-        let failed = simulate_plainly(&chain, &bound, tries, 3) as f64;
+        let failed = simulate_plainly(&chain, &bound, tries, 1 << 32, 3).unwrap() as f64;
         let expected = tries as f64 * 10_f64.powf(bound.log10);
         assert!((failed - expected).abs() < 4.0 * expected.sqrt(), "{failed} of {expected}");
+    }
+
+    #[test]
+    fn walks_without_end_are_given_up() {
+        let chain = Chain::new(2000, 720, Parameters { quorum: 7, ..Parameters::PAPER });
+        let bound = chain.failure();
+        assert_eq!(simulate_plainly(&chain, &bound, 1_000, 1 << 20, 3), None);
     }
 
     #[test]

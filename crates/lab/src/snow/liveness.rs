@@ -7,6 +7,7 @@ use quorate_plot::{Bar, Bars};
 use quorate_snow::payments::{self, Load};
 use quorate_snow::setting::{Adversary, Setting, Stake, quantile};
 
+use super::each::each;
 use super::{Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
 
@@ -25,18 +26,24 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
         "payments_accepted_by_all",
         "payments",
     ]);
-    let (nodes, seconds, rest) = extent.of((50, 4, 2), (125, 20, 5));
+    let (nodes, seconds, rest) = extent.of((50, 4, 2), (125, 8, 8));
     let mut bars = Vec::new();
     let mut says = Vec::new();
+    let mut items = Vec::new();
+    for counters in [Counters::WhitePaper, Counters::Glacier] {
+        items.push((counters, false, seed));
+        items.extend((0..extent.of(1, 3)).map(|run| (counters, true, seed + run)));
+    }
+    let reports = each(&items, |(counters, attacked, seed)| {
+        Ok(payments::run(&setting(nodes, *attacked, *seed), load(*counters, seconds, rest))?)
+    })?;
     for (name, counters) in [("white-paper", Counters::WhitePaper), ("glacier", Counters::Glacier)]
     {
         for attacked in [false, true] {
-            let runs = if attacked { extent.of(1, 3) } else { 1 };
-            let (mut longest, mut held) = (0.0_f64, 0);
-            for run in 0..runs {
-                let seed = seed + run;
-                let setting = setting(nodes, attacked, seed);
-                let report = payments::run(&setting, load(counters, seconds, rest))?;
+            let (mut longest, mut held, mut runs) = (0.0_f64, 0, 0);
+            let this = |item: &(Counters, bool, u64)| item.0 == counters && item.1 == attacked;
+            for ((_, _, seed), report) in items.iter().zip(&reports).filter(|at| this(at.0)) {
+                runs += 1;
                 // The attack begins two seconds after the load.
                 let watched = (seconds + rest - 2) as f64 * 1e3;
                 let target = report.attacked_ns.map(|of| of.map(|ns| ns as f64 / 1e6));

@@ -8,11 +8,13 @@ use quorate_plot::{Axis, Line, LinePoint, Lines};
 use quorate_snow::payments::{self, Load, Report};
 use quorate_snow::setting::{Adversary, Setting, Stake, quantile};
 
+use super::each::each;
 use super::{Extent, Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
 
 /// What the document measured with 2,000 nodes in 20 cities: payments a second and seconds.
 const DOCUMENT: (u64, f64) = (3400, 1.35);
+const NETWORKS: [&str; 2] = ["lan", "20-cities"];
 const SIZES: [usize; 5] = [125, 250, 500, 1000, 2000];
 
 pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
@@ -35,12 +37,15 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     ]);
     let mut histogram = Table::new(&["network", "nodes", "up_to_ms", "first_share", "last_share"]);
     let (mut pictures, mut says) = (Vec::new(), Vec::new());
-    for network in ["lan", "20-cities"] {
+    let sizes = SIZES.into_iter().filter(|nodes| *nodes <= extent.of(125, 2000));
+    let items: Vec<_> = sizes.flat_map(|nodes| NETWORKS.map(|network| (network, nodes))).collect();
+    let reports = each(&items, |(network, nodes)| one(extent, seed, network, *nodes))?;
+    for network in NETWORKS {
         let mut lines = Vec::new();
-        for nodes in SIZES.into_iter().filter(|nodes| *nodes <= extent.of(125, 2000)) {
-            let report = one(extent, seed, network, nodes)?;
-            row(&mut table, extent, network, nodes, &report);
-            bins(&mut histogram, network, nodes, &report);
+        let of_network = items.iter().zip(&reports).filter(|((of, _), _)| *of == network);
+        for ((_, nodes), report) in of_network {
+            row(&mut table, extent, network, *nodes, report);
+            bins(&mut histogram, network, *nodes, report);
             lines.push(cumulative(&format!("{nodes} nodes"), &report.last_ns));
             says.push(format!(
                 "{nodes} nodes, {network}: {:.0} payments/s accepted by all, p50 {:.2} s at the first \

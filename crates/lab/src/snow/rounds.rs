@@ -6,6 +6,7 @@ use quorate_plot::{Axis, Line, LinePoint, Lines};
 use quorate_snow::colours::{self, Kind};
 use quorate_snow::setting::{Adversary, Setting, Stake};
 
+use super::each::each;
 use super::{Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
 
@@ -26,35 +27,42 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
         "computed_before_the_last_beta",
         "last_decision_ms",
     ]);
-    let (mut measured, mut computed) = (Vec::new(), Vec::new());
+    let mut items = Vec::new();
     for nodes in SIZES.into_iter().filter(|nodes| *nodes <= extent.of(200, 10_000)) {
-        // Whoever asks all others has nothing left to chance: an even split would stay.
-        let sample = Parameters::PAPER.sample.min(nodes / 2);
-        let quorum = (4 * sample).div_ceil(5);
-        let numbers = Parameters { sample, quorum, early: 20, decision: 20 };
         let runs = if nodes > 1000 { extent.of(1, 3) } else { extent.of(3, 20) };
-        let (mut polls, mut last_ms) = (0.0, 0.0);
-        for run in 0..runs {
-            let setting = Setting {
-                nodes: nodes as usize,
-                faulty: 0,
-                adversary: Adversary::Opposite,
-                numbers,
-                stake: Stake::Equal,
-                world: world::named("20-cities"),
-                seed: seed ^ (run + 1) << 20,
-            };
-            let report = colours::run(&setting, Kind::Snowball, 500, 600_000_000_000)?;
-            polls += report.polls / runs as f64;
-            last_ms += report.times_ns[2] as f64 / 1e6 / runs as f64;
+        items.extend((0..runs).map(|run| (nodes, run)));
+    }
+    let reports = each(&items, |(nodes, run)| {
+        let setting = Setting {
+            nodes: *nodes as usize,
+            faulty: 0,
+            adversary: Adversary::Opposite,
+            numbers: numbers(*nodes),
+            stake: Stake::Equal,
+            world: world::named("20-cities"),
+            seed: seed ^ (run + 1) << 20,
+        };
+        Ok(colours::run(&setting, Kind::Snowball, 500, 600_000_000_000)?)
+    })?;
+    let (mut measured, mut computed) = (Vec::new(), Vec::new());
+    for nodes in SIZES {
+        let of_nodes = items.iter().zip(&reports).filter(|((of, _), _)| *of == nodes);
+        let reports: Vec<_> = of_nodes.map(|(_, report)| report).collect();
+        if reports.is_empty() {
+            continue;
         }
+        let runs = reports.len();
+        let polls = reports.iter().map(|report| report.polls).sum::<f64>() / runs as f64;
+        let last = |report: &&colours::Report| report.times_ns[2] as f64 / 1e6;
+        let last_ms = reports.iter().map(last).sum::<f64>() / runs as f64;
+        let numbers = numbers(nodes);
         let beta = f64::from(numbers.decision);
         let expected = Chain::new(nodes, 0, numbers).expected_rounds() - beta;
         measured.push((f64::from(nodes), polls - beta));
         computed.push((f64::from(nodes), expected));
         table.row([
             nodes.to_string(),
-            sample.to_string(),
+            numbers.sample.to_string(),
             numbers.quorum.to_string(),
             numbers.decision.to_string(),
             runs.to_string(),
@@ -78,6 +86,12 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     let picture =
         draw(title, &[("measured", &measured), ("computed", &computed), ("fit", &fitted)])?;
     Ok(Found { tables: vec![("runs", table)], pictures: vec![picture], says: vec![says] })
+}
+
+/// Whoever asks all others has nothing left to chance: an even split would stay.
+fn numbers(nodes: u32) -> Parameters {
+    let sample = Parameters::PAPER.sample.min(nodes / 2);
+    Parameters { sample, quorum: (4 * sample).div_ceil(5), early: 20, decision: 20 }
 }
 
 fn draw(title: &str, series: &[(&str, &[(f64, f64)])]) -> Result<Picture, StudyError> {

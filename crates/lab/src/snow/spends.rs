@@ -10,6 +10,7 @@ use quorate_snow::colours::{self, Kind};
 use quorate_snow::payments::{self, Load, Report};
 use quorate_snow::setting::{Adversary, Setting, Stake};
 
+use super::each::each;
 use super::{Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
 
@@ -21,6 +22,8 @@ const WIDE: usize = 100;
 /// Attempts of one run, and how many are under way at once follows from their rate.
 const ATTEMPTS: u64 = 50;
 const RATE: u64 = 20;
+/// Runs begun together, on however many cores: which seeds run does not depend on the machine.
+const AT_ONCE: u64 = 256;
 
 pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     let (inside, mut says) = inside(request)?;
@@ -80,18 +83,21 @@ fn inside(request: &Request) -> Result<(Table, Vec<String>), StudyError> {
         let mut sums = [0_u64; 5];
         let mut seed = request.seed;
         while sums[0] < wanted {
+            let runs = (wanted - sums[0]).div_ceil(ATTEMPTS).min(AT_ONCE);
+            let seeds: Vec<u64> = (seed..seed + runs).collect();
+            seed += runs;
             // Half of the outputs are spent once.
-            let report = attempt(adversary, INSIDE, (2 * ATTEMPTS.min(wanted), 500), seed)?;
-            seed += 1;
-            let broken = u64::from(report.violation.is_some());
-            let found = [
-                report.contested,
-                broken,
-                report.contested_accepted,
-                report.honest,
-                report.honest_by_all,
-            ];
-            sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+            let load = (2 * ATTEMPTS.min(wanted), 500);
+            for report in each(&seeds, |seed| attempt(adversary, INSIDE, load, *seed))? {
+                let found = [
+                    report.contested,
+                    u64::from(report.violation.is_some()),
+                    report.contested_accepted,
+                    report.honest,
+                    report.honest_by_all,
+                ];
+                sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+            }
         }
         let bound = Chain::new(NODES as u32, INSIDE as u32, Parameters::PAPER).failure();
         let [attempts, both, one, honest, honest_by_all] = sums;
@@ -125,23 +131,25 @@ fn frontier(request: &Request) -> Result<(Table, Picture, Option<usize>), StudyE
         "bound_log10",
     ]);
     let runs = request.extent.of(3, 50);
+    let shares: Vec<usize> = (0..=90).step_by(request.extent.of(30, 5)).collect();
+    let items: Vec<_> =
+        shares.iter().flat_map(|share| (0..runs).map(|run| (*share, run))).collect();
+    let reports = each(&items, |(percent, run)| {
+        let setting = Setting {
+            nodes: WIDE,
+            faulty: percent * WIDE / 100,
+            adversary: Adversary::Split,
+            numbers: Parameters::PAPER,
+            stake: Stake::Equal,
+            world: world::named("20-cities"),
+            seed: request.seed + run,
+        };
+        Ok(colours::run(&setting, Kind::Snowball, 500, 120_000_000_000)?)
+    })?;
     let (mut line, mut first) = (Vec::new(), None);
-    for percent in (0..=90).step_by(request.extent.of(30, 5)) {
-        let (mut broken, mut undecided) = (0, 0);
-        for run in 0..runs {
-            let setting = Setting {
-                nodes: WIDE,
-                faulty: percent * WIDE / 100,
-                adversary: Adversary::Split,
-                numbers: Parameters::PAPER,
-                stake: Stake::Equal,
-                world: world::named("20-cities"),
-                seed: request.seed + run,
-            };
-            let report = colours::run(&setting, Kind::Snowball, 500, 120_000_000_000)?;
-            broken += u64::from(report.is_unsafe());
-            undecided += u64::from(report.decided < report.correct);
-        }
+    for (percent, reports) in shares.into_iter().zip(reports.chunks(runs as usize)) {
+        let broken = reports.iter().filter(|report| report.is_unsafe()).count();
+        let undecided = reports.iter().filter(|report| report.decided < report.correct).count();
         let faulty = (percent * WIDE / 100) as u32;
         let bound = Chain::new(WIDE as u32, faulty, Parameters::PAPER).failure();
         if broken > 0 && first.is_none() {
