@@ -78,6 +78,7 @@ pub use command::{Command, Condition, Scan, ValueKind};
 pub use disk::Disk;
 pub use glob::{Pattern, matches};
 pub use reply::{ErrorKind, Reply};
+pub use snapshot::TAG as STATE_TAG;
 pub use storage::{Memory, Storage};
 pub use value::{FIELD_BYTES, KEY_BYTES};
 

@@ -124,7 +124,7 @@ enum Command {
     #[command(subcommand)]
     Config(commands::config::Command),
     /// Print the version.
-    Version,
+    Version(commands::version::Arguments),
     /// Print the completions of a shell, to be sourced by it.
     Completions(commands::completions::Arguments),
     /// Write manual pages, one a subcommand.
@@ -170,7 +170,7 @@ fn main() -> ExitCode {
         Command::Config(command) => commands::config::run(&command, cli.output),
         Command::Sim(arguments) => commands::sim::run(&arguments, cli.output),
         Command::Protocols => commands::protocols::run(cli.output),
-        Command::Version => commands::version::run(cli.output),
+        Command::Version(arguments) => commands::version::run(&arguments, cli.output),
         Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),
         Command::Man(arguments) => commands::man::run::<Cli>(&arguments),
     };

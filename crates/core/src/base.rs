@@ -2,6 +2,7 @@
 //! the core sees them, and the members with their quorums.
 
 pub mod crypto;
+pub mod format;
 pub mod membership;
 pub mod per_peer;
 pub mod types;

@@ -11,6 +11,7 @@ pub mod client;
 pub mod config;
 pub mod descriptors;
 pub mod family;
+pub mod formats;
 pub mod http;
 pub mod launch;
 pub mod newcomer;

@@ -21,7 +21,10 @@ mod format;
 mod read;
 mod write;
 
-pub use format::{METADATA_LIMIT_BYTES, MOST_CHUNK_BYTES, SnapshotInfo, TOTAL_LIMIT_BYTES};
+pub use format::{
+    METADATA_LIMIT_BYTES, MOST_CHUNK_BYTES, SnapshotInfo, TOTAL_LIMIT_BYTES,
+    VERSION as FORMAT_VERSION,
+};
 pub use read::SnapshotReader;
 pub use write::SnapshotWriter;
 

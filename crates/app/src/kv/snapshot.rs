@@ -14,7 +14,10 @@
 //! chunks. The proof shows that the entries so far are those the map begins with ([`Prefix`]): each
 //! entry is where it belongs, and none is missing or too many.
 
+use bytes::Bytes;
 use quorate_core::Digest;
+use quorate_core::base::format::Tag;
+use quorate_core::base::wire::Reader;
 use quorate_core::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError};
 use quorate_merkle::Hash;
 use quorate_merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
@@ -24,7 +27,8 @@ use super::proof::root_of;
 use super::value::{place, split_byte_string, written_text};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES, entry};
 
-const TAG: &[u8; 16] = b"quorate kv 00003";
+/// What the first chunk begins with.
+pub const TAG: &Tag = b"quorate kv 00003";
 const HEAD_BYTES: usize = TAG.len() + 32 + Head::BYTES;
 const COUNT_BYTES: usize = 4;
 const LENGTH_BYTES: usize = 4;
@@ -182,9 +186,7 @@ impl Taker {
     fn begun<'a>(&self, chunk: &'a [u8]) -> Result<((Hash, Head), &'a [u8]), String> {
         let early = "it ends early";
         let (tag, rest) = chunk.split_first_chunk::<{ TAG.len() }>().ok_or(early)?;
-        if tag != TAG {
-            return Err("it does not begin as a snapshot of this store and version does".into());
-        }
+        Reader::new(Bytes::copy_from_slice(tag)).tag(TAG).map_err(|error| error.to_string())?;
         let (map, rest) = rest.split_first_chunk::<32>().ok_or(early)?;
         let (head, rest) = rest.split_first_chunk().ok_or(early)?;
         let (map, head) = (*map, Head::from_array(head));

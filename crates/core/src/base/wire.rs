@@ -30,6 +30,16 @@ pub enum DecodeError {
         /// The field.
         field: &'static str,
     },
+    /// A version of a format that this program does not read.
+    #[error("{format} is of version {found}, and this program reads {supported}")]
+    Version {
+        /// The format.
+        format: &'static str,
+        /// The version in the input.
+        found: u32,
+        /// What is read here.
+        supported: u32,
+    },
     /// Bytes are left after the value.
     #[error("{count} bytes left over")]
     Trailing {

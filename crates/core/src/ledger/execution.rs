@@ -22,6 +22,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::crypto::PublicKey;
+use crate::base::format::Tag;
 use crate::base::membership::{Committee, Opening};
 use crate::base::types;
 use crate::base::types::{Digest, Height};
@@ -41,7 +42,7 @@ use crate::ledger::state_machine::{
 pub use crate::ledger::approvals::CHANGED;
 pub use crate::ledger::progress::{Poison, Progress, command_digest};
 pub use error::{ExecutionError, SnapshotError};
-pub use kept::{KeptNote, ResumeError, whole};
+pub use kept::{KeptNote, NOTE_TAG, ResumeError, whole};
 pub use members::Members;
 pub use panics::panic_message;
 pub use restoring::{Header, Restoring};
@@ -54,9 +55,9 @@ pub use view::{StateSummary, View};
 pub const ROOT_WINDOW: usize = 1024;
 
 /// What a snapshot's first chunk begins with.
-const MAGIC: &[u8; 16] = b"quorate state 05";
+pub const STATE_TAG: &Tag = b"quorate state 05";
 /// The same of what is beside a checkpoint of the application's.
-const BESIDE_MAGIC: &[u8; 16] = b"quorate beside05";
+pub const BESIDE_TAG: &Tag = b"quorate beside05";
 
 /// The replicated state of one replica: an application behind its session table.
 #[derive(Debug)]
@@ -499,7 +500,7 @@ impl Snapshot for SnapshotHandle {
     }
 
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
-        let magic = if self.is_whole() { MAGIC } else { BESIDE_MAGIC };
+        let magic = if self.is_whole() { STATE_TAG } else { BESIDE_TAG };
         let mut session_chunks = 0;
         self.sessions.chunks(&mut |_| {
             session_chunks += 1;

@@ -29,7 +29,8 @@ use super::BackupError;
 use crate::config::{Cluster, parse_cluster};
 
 const IDENTITY: &[u8; 16] = b"quorate backup 1";
-const VERSION: u32 = 1;
+/// The version of the files' format.
+pub const VERSION: u32 = 1;
 const CHUNK_BYTES: u32 = 1 << 20;
 const TAG_AND_LENGTH_BYTES: usize = 5;
 
@@ -119,8 +120,9 @@ impl Encode for Head {
 
 impl Decode for Head {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u32()? != VERSION {
-            return Err(DecodeError::Invalid { field: "version of a backup" });
+        let found = reader.u32()?;
+        if found != VERSION {
+            return Err(DecodeError::Version { format: "backup", found, supported: VERSION });
         }
         let (made_at, epoch) = (reader.u64()?, Epoch::decode(reader)?);
         let (first, last) = (Height::decode(reader)?, Height::decode(reader)?);

@@ -63,9 +63,7 @@ impl Encode for Contact {
 
 impl Decode for Contact {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != VERSION {
-            return Err(DecodeError::Invalid { field: "version of a contact" });
-        }
+        reader.version("contact", VERSION)?;
         let transport_key = PublicKey::decode(reader)?;
         Ok(Self { transport_key, peer_address: address(reader)?, client_address: address(reader)? })
     }

@@ -14,7 +14,8 @@ pub(super) const TRAILER_BYTES: u64 = 52;
 pub(super) const HEADER_FIXED_BYTES: usize = 44;
 const MAGIC: [u8; 8] = *b"QRSNAP\0\0";
 const END_MAGIC: [u8; 8] = *b"QRSNEND\0";
-const VERSION: u32 = 1;
+/// The version of the files' format.
+pub const VERSION: u32 = 1;
 const LEAST_CHUNK_BYTES: u64 = 4 << 10;
 /// The longest chunk.
 pub const MOST_CHUNK_BYTES: u64 = 16 << 20;

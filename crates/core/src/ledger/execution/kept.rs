@@ -11,7 +11,8 @@
 use bytes::Bytes;
 
 use super::members::Members;
-use super::{BESIDE_MAGIC, Execution, ExecutionError, Header, Part, SnapshotHandle, panics};
+use super::{BESIDE_TAG, Execution, ExecutionError, Header, Part, SnapshotHandle, panics};
+use crate::base::format::Tag;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{DecodeError, Encode as _, Reader};
 use crate::ledger::sessions::{Limits, Sessions};
@@ -19,7 +20,8 @@ use crate::ledger::state_machine::{
     Checkpoint, KeepError, Keeper, RestoreError, Snapshot, StateMachine,
 };
 
-const MAGIC: &[u8; 16] = b"quorate kept  04";
+/// What the note begins with.
+pub const NOTE_TAG: &Tag = b"quorate kept  04";
 /// A checkpoint is due when blocks of so many bytes were executed since the last: a million small
 /// commands, or a second of execution.
 const EXECUTED_BYTES: u64 = 64 << 20;
@@ -65,16 +67,14 @@ impl KeptNote {
     /// [`DecodeError`].
     pub fn decode(note: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(note);
-        if reader.array()? != *MAGIC {
-            return Err(DecodeError::Invalid { field: "magic" });
-        }
+        reader.tag(NOTE_TAG)?;
         let note = Self { height: Height(reader.u64()?), block_id: Digest(reader.array()?) };
         reader.finish()?;
         Ok(note)
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = NOTE_TAG.to_vec();
         self.height.encode(&mut bytes);
         self.block_id.encode(&mut bytes);
         bytes
@@ -95,7 +95,7 @@ impl<S: StateMachine> Execution<S> {
         expected: Digest,
     ) -> Result<Self, ResumeError> {
         let header = beside.next().unwrap_or_default();
-        let header = Header::decode(header, BESIDE_MAGIC).map_err(ResumeError::Header)?;
+        let header = Header::decode(header, BESIDE_TAG).map_err(ResumeError::Header)?;
         if (header.summary.height, header.summary.block_id) != (note.height, note.block_id) {
             return Err(ResumeError::Other { found: header.summary.height });
         }
@@ -152,7 +152,7 @@ pub fn whole(
     sink: &mut dyn FnMut(Bytes) -> bool,
 ) -> Result<(), DecodeError> {
     let mut beside = beside.into_iter();
-    let header = Header::decode(beside.next().unwrap_or_default(), BESIDE_MAGIC)?;
+    let header = Header::decode(beside.next().unwrap_or_default(), BESIDE_TAG)?;
     if std::iter::once(header.to_bytes()).chain(beside).all(&mut *sink) {
         application.chunks(&mut |chunk| sink(Bytes::copy_from_slice(chunk)));
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::members::Members;
-use super::{Execution, MAGIC, SnapshotError, StateSummary, panics, rules};
+use super::{Execution, STATE_TAG, SnapshotError, StateSummary, panics, rules};
+use crate::base::format::Tag;
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
@@ -39,10 +40,10 @@ impl Header {
     /// Its bytes: the first chunk of a snapshot.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
-        self.encode(MAGIC)
+        self.encode(STATE_TAG)
     }
 
-    pub(super) fn encode(&self, magic: &[u8; 16]) -> Bytes {
+    pub(super) fn encode(&self, magic: &Tag) -> Bytes {
         let mut bytes = magic.to_vec();
         self.summary.encode(&mut bytes);
         self.session_chunks.encode(&mut bytes);
@@ -56,14 +57,12 @@ impl Header {
     /// # Errors
     /// [`DecodeError`].
     pub fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
-        Self::decode(bytes, MAGIC)
+        Self::decode(bytes, STATE_TAG)
     }
 
-    pub(super) fn decode(bytes: Bytes, magic: &[u8; 16]) -> Result<Self, DecodeError> {
+    pub(super) fn decode(bytes: Bytes, magic: &'static Tag) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        if reader.array()? != *magic {
-            return Err(DecodeError::Invalid { field: "format tag, or of another version" });
-        }
+        reader.tag(magic)?;
         let summary = StateSummary::decode(&mut reader)?;
         let session_chunks = reader.u32()?;
         let committee: Option<Committee> = reader.option("whether members may change")?;
@@ -223,7 +222,7 @@ impl<S: StateMachine> Restoring<S> {
     /// # Errors
     /// [`SnapshotError`]: they were not all, or are of another state.
     pub fn finish(mut self) -> Result<Execution<S>, SnapshotError> {
-        let header = self.header.ok_or(DecodeError::Truncated { missing: MAGIC.len() });
+        let header = self.header.ok_or(DecodeError::Truncated { missing: STATE_TAG.len() });
         let Header { summary, committee, clients, .. } = header.map_err(SnapshotError::Header)?;
         let place = (summary.height, summary.block_id);
         let Some(sessions) = self.sessions.map(|it| it.with_rights(clients, None)) else {

@@ -45,8 +45,8 @@ impl Safety {
     }
 }
 
-/// Of the safety record. Blocks have had their identity from their headers since version 3.
-const SAFETY_VERSION: u8 = 3;
+/// The version of the safety record. Blocks have had their identity from their headers since version 3.
+pub const SAFETY_VERSION: u8 = 3;
 
 impl Encode for Safety {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -63,9 +63,7 @@ impl Encode for Safety {
 
 impl Decode for Safety {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != SAFETY_VERSION {
-            return Err(DecodeError::Invalid { field: "version of the safety record" });
-        }
+        reader.version("safety record", SAFETY_VERSION)?;
         Ok(Self {
             voted: reader.option("last vote")?,
             lock: Qc::decode(reader)?,

@@ -296,9 +296,7 @@ impl Encode for Memory {
 
 impl Decode for Memory {
     fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        if reader.u8()? != VERSION {
-            return Err(DecodeError::Invalid { field: "version of the memory" });
-        }
+        reader.version("memory of two delays", VERSION)?;
         Ok(Self {
             said: Said::decode(reader)?,
             high_qc: Qc::decode(reader)?,
