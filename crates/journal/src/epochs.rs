@@ -68,6 +68,17 @@ impl Epochs {
         Ok((epochs, handovers))
     }
 
+    /// Writes down how all epochs ended that a replica was told of. Durable when this returns.
+    pub(crate) fn begin<T: Types>(
+        disk: Arc<dyn Disk>,
+        owner: &Owner<T>,
+        ends: &[SharedHandover<T>],
+    ) -> io::Result<()> {
+        let mut epochs = Self { disk, identity: owner.identity(), ends: Vec::new() };
+        epochs.ends = ends.iter().map(|end| end.to_bytes().into()).collect();
+        if epochs.ends.is_empty() { Ok(()) } else { epochs.write() }
+    }
+
     /// How many epochs have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ends.len() as u64
@@ -81,6 +92,10 @@ impl Epochs {
     /// Writes down how an epoch ended. Durable when this returns.
     pub(crate) fn add<T: Types>(&mut self, end: &SharedHandover<T>) -> io::Result<()> {
         self.ends.push(end.to_bytes().into());
+        self.write()
+    }
+
+    fn write(&self) -> io::Result<()> {
         let mut content = Vec::new();
         put_list(&mut content, &self.ends.iter().map(Encoded).collect::<Vec<_>>());
         let mut bytes = self.digest(&content).0.to_vec();

@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use quorate_core::Height;
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::protocols::protocol::Types;
+use quorate_core::protocols::protocol::{SharedHandover, Types};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
 use quorate_store::atomic_file;
 use quorate_store::disk::Disk;
 
+use super::epochs::{Epochs, EpochsError};
 use super::open::{Disks, OpenError};
 use super::owner::Owner;
 use super::states::{Chunks, States, StatesError};
@@ -31,6 +32,8 @@ const MARK_BYTES: u64 = 8;
 
 /// A state to restore.
 pub struct Restored<'a, T: Types> {
+    /// How the epochs before it ended, from the first: what its members are believed by.
+    pub handovers: Vec<SharedHandover<T>>,
     /// What is kept beside it.
     pub meta: SnapshotMeta<T>,
     /// The proof of its root, with which it can be passed on to other replicas.
@@ -50,7 +53,7 @@ pub fn restore<T: Types>(
     owner: &Owner<T>,
     restored: Restored<'_, T>,
 ) -> Result<(), OpenError> {
-    let Restored { meta, offer, chunks } = restored;
+    let Restored { handovers, meta, offer, chunks } = restored;
     let states = States::open(Arc::clone(&disks.states), owner.identity())?;
     let height = meta.block.height();
     let has_log = !disks.log.list().map_err(OpenError::List)?.is_empty();
@@ -68,6 +71,7 @@ pub fn restore<T: Types>(
     for earlier in heights.into_iter().filter(|earlier| *earlier != height.0) {
         states.remove(earlier)?;
     }
+    Epochs::begin(Arc::clone(&disks.states), owner, &handovers).map_err(EpochsError::from)?;
     states.write_whole(&meta, chunks)?;
     if let Some(offer) = &offer {
         states.keep_offer(offer)?;

@@ -14,7 +14,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cluster::writers::{Shape, Writers, assert_written, set};
-use crate::cluster::{Cluster, quorate};
+use crate::cluster::{Cluster, quorate, wait_until};
+use crate::members;
 
 const ALL: [usize; 4] = [0, 1, 2, 3];
 const SHAPE: Shape = Shape { frame: 20, value_bytes: 100, keys: 500 };
@@ -204,6 +205,51 @@ fn a_backup_of_a_cluster_under_load_brings_its_data_back() {
     cluster.start_replica(1, &["--rejoin-after-data-loss"]);
     write(&cluster, "moment", "in the new cluster");
     cluster.wait_until_equal(&ALL);
+}
+
+/// The state of a later epoch proves its members by how the epochs before it ended. The replica
+/// gets both back, and needs none of it from the others.
+#[test]
+fn a_replica_gets_its_state_back_after_members_changed() {
+    let place = TempDir::new().unwrap();
+    let folder = place.path().join("backup");
+    let settings = [&SETTINGS[..], &["listen.http=127.0.0.1:0"]].concat();
+    let mut cluster = Cluster::start(&["--administrators", "1"], &settings);
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(500);
+    assert_eq!(members::changed(&cluster, &["weight", "0=2"]), 1);
+    assert_eq!(members::changed(&cluster, &["weight", "0=1", "1=2"]), 2);
+    let made = wait_for_state(&cluster, &folder, cluster.height(0));
+
+    cluster.kill(2);
+    fs::remove_dir_all(cluster.data(2)).unwrap();
+    let put = || json(restore(&folder).arg("--home").arg(cluster.home(2)));
+    let given = put();
+    assert_eq!(given["height"], made, "{given}");
+    // What a killed one left is written over.
+    assert_eq!(put(), given);
+    cluster.start_replica(2, &["--rejoin-after-data-loss"]);
+    let from = format!("state recovered at height {made}");
+    assert!(cluster.log_text(2).contains(&from), "{from}: {}", cluster.log_text(2));
+    writers.wait_for(2000);
+    // Without its votes nothing is decided now.
+    cluster.kill(3);
+    writers.wait_for(500);
+    cluster.start_replica(3, &[]);
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+    cluster.wait_until_equal(&ALL);
+}
+
+/// Backs up until there is a state above a height; which one.
+fn wait_for_state(cluster: &Cluster, folder: &Path, above: u64) -> Value {
+    let mut state = Value::Null;
+    wait_until("a state of this epoch is in the backup", || {
+        let _ = fs::remove_dir_all(folder);
+        state = create(cluster, folder)["state"].clone();
+        state.as_u64() > Some(above)
+    });
+    state
 }
 
 /// A restore that is cut short leaves a folder of its own, which the next one removes.

@@ -28,7 +28,11 @@ fn restore(chain: &Chain, disks: &Disks, height: u64) -> Result<(), OpenError> {
         state.chunks(sink);
         Ok(())
     };
-    quorate_journal::restore(disks, &owner(), Restored { meta, offer, chunks })
+    quorate_journal::restore(
+        disks,
+        &owner(),
+        Restored { handovers: Vec::new(), meta, offer, chunks },
+    )
 }
 
 fn open(disks: &Disks, rejoin: bool) -> Result<Opened<Types, KeyValue>, OpenError> {
@@ -174,7 +178,11 @@ fn a_chain_that_begins_with_a_restored_state_begins_with_no_other() {
             handle.chunks(sink);
             Ok(())
         };
-        quorate_journal::restore(&disks, &owner, Restored { meta, offer: None, chunks })
+        quorate_journal::restore(
+            &disks,
+            &owner,
+            Restored { handovers: Vec::new(), meta, offer: None, chunks },
+        )
     };
     let genesis = owner.genesis().id();
     let state_of =

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::proven::NotProven;
-use quorate_core::protocols::protocol::{Capability, Malformed, Protocol, Verifier as _};
+use quorate_core::protocols::protocol::{
+    Capability, Handover, Malformed, Protocol, SharedHandover, Verifier as _,
+};
 use quorate_core::replica::SnapshotMeta;
 use quorate_core::replica::message::Offer;
 use quorate_core::{Committee, Digest, Epoch, Height};
@@ -112,22 +114,25 @@ pub struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Writes a state with this root into the data folder: that of a checked offer, for a replica
-    /// that lost its data; without an offer the first one of its chain.
+    /// that lost its data, with the checked ends of the epochs before it; without an offer the first
+    /// one of its chain.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn take(
         self,
+        ends: &[Bytes],
         offer: Option<&Bytes>,
         root: Digest,
         chunks: Chunks<'_>,
     ) -> Result<(), OpenError> {
-        Family::agreed(self.cluster).run(Put { receiver: self, offer, root, chunks })
+        Family::agreed(self.cluster).run(Put { receiver: self, ends, offer, root, chunks })
     }
 }
 
 struct Put<'a, 'b> {
     receiver: Receiver<'a>,
+    ends: &'b [Bytes],
     offer: Option<&'b Bytes>,
     root: Digest,
     chunks: Chunks<'b>,
@@ -137,19 +142,23 @@ impl Job for Put<'_, '_> {
     type Output = Result<(), OpenError>;
 
     fn run<B: Build>(self, build: B) -> Self::Output {
-        let Self { receiver: Receiver { committee, key, data, .. }, offer, root, chunks } = self;
+        let Self { receiver: Receiver { committee, key, data, .. }, ends, offer, root, chunks } =
+            self;
         let open = |name: &str| FileDisk::open(data.join(name)).map_err(OpenError::List);
         let disks = Disks { log: Arc::new(open("wal")?), states: Arc::new(open("snapshots")?) };
         let owner = Owner::new(build.origin(&committee), key);
         let offer = offer.cloned().map(Offer::<B::Types>::from_bytes).transpose();
         let offer = offer.map_err(OpenError::Description)?;
+        let handovers: Result<Vec<SharedHandover<B::Types>>, _> =
+            ends.iter().map(|end| Handover::from_bytes(end.clone()).map(Arc::new)).collect();
+        let handovers = handovers.map_err(OpenError::Description)?;
         let (block, recent) = match &offer {
             Some(offer) => (Arc::clone(&offer.block), offer.recent.clone()),
             None => (owner.genesis(), Vec::new()),
         };
         // What the chain up to it commits, the blocks above it tell: as of a state from a peer.
         let meta = SnapshotMeta { block, committed: Height(0), recent, roots: vec![root] };
-        quorate_journal::restore(&disks, &owner, Restored { meta, offer, chunks })
+        quorate_journal::restore(&disks, &owner, Restored { handovers, meta, offer, chunks })
     }
 }
 

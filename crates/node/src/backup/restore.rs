@@ -12,6 +12,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
 use quorate_core::ledger::state_machine::{Snapshot as _, StateMachine as _};
@@ -92,12 +93,6 @@ fn state_of_chain(
             "start the replica with --rejoin-after-data-loss: it fetches all from the others",
         ));
     };
-    if part.head.epoch != backup.cluster.epoch {
-        return Err(refused(
-            "the members have changed since the first epoch: a replica gets no state of a later one",
-            "replace it: `quorate member new`, then `quorate member replace`",
-        ));
-    }
     let committees = backup.committees()?;
     // All of it is checked before anything is written.
     backup.state(part, &committees)?;
@@ -105,7 +100,8 @@ fn state_of_chain(
     let committee = backup.cluster.committee();
     let committee = committee.map_err(|error| refused(&error.to_string(), "correct it"))?;
     let receiver = Receiver { cluster: &backup.cluster, committee, key: key.clone(), data };
-    let taken = receiver.take(Some(&stated.offer), stated.offered.root, &mut |sink| {
+    let ends = ends_before(part)?;
+    let taken = receiver.take(&ends, Some(&stated.offer), stated.offered.root, &mut |sink| {
         let mut wants_more = true;
         let read = part.items(|tag, item| {
             wants_more = wants_more && (tag != Tag::Chunk || sink(&item));
@@ -115,6 +111,19 @@ fn state_of_chain(
     });
     taken.map_err(|error| not_taken(&error, data))?;
     Ok(part.head.first)
+}
+
+/// How the epochs before that of a state ended.
+fn ends_before(part: &Part) -> Result<Vec<Bytes>, BackupError> {
+    let mut ends = Vec::new();
+    part.items(|tag, item| {
+        // A backup that was made while an epoch ended may tell of that end as well.
+        if tag == Tag::Handover && (ends.len() as u64) < part.head.epoch.0 {
+            ends.push(item);
+        }
+        Ok(())
+    })?;
+    Ok(ends)
 }
 
 fn not_taken(error: &OpenError, data: &Path) -> BackupError {
@@ -164,7 +173,7 @@ impl First {
         let committee =
             committee.map_err(|error| BackupError::refused(error, data, "correct cluster.toml"))?;
         let receiver = Receiver { cluster, committee, key: key.clone(), data };
-        let taken = receiver.take(None, self.handle.root(), &mut |sink| {
+        let taken = receiver.take(&[], None, self.handle.root(), &mut |sink| {
             self.handle.chunks(sink);
             Ok(())
         });
