@@ -52,19 +52,21 @@ struct Row {
 
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let json = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["-o", "table"] => false,
-        ["-o", "json"] => true,
-        _ => {
-            eprintln!("usage: bench_crypto [-o table|json]");
-            std::process::exit(2);
-        }
-    };
+    let written: fn(&[Row]) -> String =
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] | ["-o", "table"] => as_table,
+            ["-o", "json"] => as_json,
+            ["-o", "csv"] => as_csv,
+            _ => {
+                eprintln!("usage: bench_crypto [-o table|json|csv]");
+                std::process::exit(2);
+            }
+        };
     let measured = SchemeName::ALL
         .into_iter()
         .flat_map(|scheme| REPLICAS.map(|replicas| Bench::new(scheme, replicas).row()));
     let rows: Vec<Row> = measured.chain(DISSERTATION.map(dissertation)).collect();
-    println!("{}", if json { as_json(&rows) } else { as_table(&rows) });
+    println!("{}", written(&rows));
 }
 
 fn dissertation((votes, [sign, verify, combine, certificate]): (usize, [f64; 4])) -> Row {
@@ -234,6 +236,34 @@ fn as_table(rows: &[Row]) -> String {
     }
     table.truncate(table.trim_end().len());
     table
+}
+
+/// As docs/studies/crypto/runs.csv has them.
+fn as_csv(rows: &[Row]) -> String {
+    let mut text = "scheme,replicas,votes,sign_us,verify_us,verify_votes_us,combine_us,\
+                    verify_certificate_us,certificate_bytes,machine_processor"
+        .to_owned();
+    let optional = |value: Option<f64>| value.map_or_else(String::new, |us| format!("{us:.2}"));
+    let count = |value: Option<usize>| value.map_or_else(String::new, |count| count.to_string());
+    for row in rows {
+        let whose =
+            if row.replicas.is_some() { machine() } else { DISSERTATION_MACHINE.to_owned() };
+        let _ = write!(
+            text,
+            "\n{},{},{},{:.2},{:.2},{},{},{:.2},{},{}",
+            row.scheme,
+            count(row.replicas),
+            row.votes,
+            row.sign,
+            row.verify,
+            optional(row.batch),
+            optional(row.combine),
+            row.certificate,
+            count(row.certificate_bytes),
+            whose.replace(',', ";")
+        );
+    }
+    text
 }
 
 fn as_json(rows: &[Row]) -> String {
