@@ -54,8 +54,8 @@ fn curves(extent: Extent, seed: u64) -> Result<(Table, Picture), StudyError> {
         "bitcoin_six_blocks_log10",
     ]);
     let walks = extent.of(300, 10_000);
-    let attempts = extent.of(2_000, 5_000_000);
-    let most_steps = extent.of(1 << 24, 1 << 30);
+    let attempts = extent.of(2_000, 100_000);
+    let most_steps = extent.of(1 << 24, 1 << 33);
     let items: Vec<(u32, u32)> =
         [7, 8].iter().flat_map(|alpha| (2..=40).step_by(2).map(|share| (*alpha, share))).collect();
     let points = each(&items, |(quorum, percent)| {
