@@ -19,8 +19,8 @@ impl Random {
     }
 }
 
-/// Files are created, written, extended, renamed and removed, for `steps` operations or until the disk
-/// refuses one. A file is renamed at most once between two syncs of the folder.
+/// Files are created, written, extended, renamed and removed, for `steps` operations or until the
+/// disk refuses one. A file is renamed at most once between two syncs of the folder.
 fn live(disk: &dyn Disk, seed: u64, steps: usize) -> io::Result<()> {
     let mut random = Random(seed);
     let mut open: BTreeMap<String, Arc<dyn DiskFile>> = BTreeMap::new();

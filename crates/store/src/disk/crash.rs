@@ -3,8 +3,8 @@
 //!
 //! The model: a file's content is durable up to its last `sync_data`, the folder's names up to the
 //! last `sync_dir`. Each 512-byte sector of each later write, and each later extension, create,
-//! rename and remove, may have reached the disk or not, independently. A sector itself is never torn. (A file
-//! system with a journal loses less, but nothing here relies on that.)
+//! rename and remove, may have reached the disk or not, independently. A sector itself is never
+//! torn. (A file system with a journal loses less, but nothing here relies on that.)
 
 use super::memory::{MemoryFile, write_into};
 use super::{Disk, DiskFile, MemoryDisk};
