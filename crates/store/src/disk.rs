@@ -27,6 +27,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// A file that is written beside a log is synced each time this much was written. The log's syncs
+/// on the same disk wait behind what is under way there, so one sync at the end would stall them.
+pub(crate) const SYNC_EVERY_BYTES: u64 = 1 << 20;
+/// The size of the pieces in which zeros are written.
+const ZEROS_BYTES: usize = 1 << 20;
+
 /// A flat folder of files. Names contain no separator.
 pub trait Disk: Send + Sync {
     /// Creates a file of `size` zero bytes, written out so that its blocks are allocated (an
@@ -84,6 +90,22 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// `StorageFull`, or the system's error. Any part may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Grows the file to `size` bytes with written zeros, so that their blocks are allocated. A
+    /// longer file stays as it is.
+    ///
+    /// # Errors
+    /// As [`DiskFile::write_at`].
+    fn extend(&self, size: u64) -> io::Result<()> {
+        let mut end = self.size()?;
+        let piece = usize::try_from(size.saturating_sub(end)).unwrap_or(ZEROS_BYTES);
+        let zeros = vec![0; piece.min(ZEROS_BYTES)];
+        while end < size {
+            let length = zeros.len().min(usize::try_from(size - end).unwrap_or(ZEROS_BYTES));
+            self.write_at(end, &zeros[..length])?;
+            end += length as u64;
+        }
+        Ok(())
+    }
     /// Makes all earlier writes to this file durable.
     ///
     /// # Errors

@@ -56,6 +56,12 @@
 //! the side changes only after a sync. A commit with [`Durability::Os`] overwrites the same side
 //! again, so the side with the last *durable* copy is never at risk.
 //!
+//! # Spares
+//! A spare is made while the log fills the active segment, piece by piece and twice as fast as the
+//! log. Retired segments become spares too, and then none need be made. All of this is done beside
+//! the log, so no commit waits for it (`spares.rs`). A crash may leave a spare of any length. The
+//! next start removes spares that are not whole.
+//!
 //! # Rotation
 //! When a record does not fit, the old segment is written out and synced. A spare gets header,
 //! marks, both slots and, as its first record, the newest safety record. It is synced and renamed

@@ -19,8 +19,8 @@ impl Random {
     }
 }
 
-/// Files are created, written, renamed and removed, for `steps` operations or until the disk
-/// refuses one. A file is renamed at most once between two syncs of the folder.
+/// Files are created, written, extended, renamed and removed, for `steps` operations or until the
+/// disk refuses one. A file is renamed at most once between two syncs of the folder.
 fn live(disk: &dyn Disk, seed: u64, steps: usize) -> io::Result<()> {
     let mut random = Random(seed);
     let mut open: BTreeMap<String, Arc<dyn DiskFile>> = BTreeMap::new();
@@ -28,7 +28,7 @@ fn live(disk: &dyn Disk, seed: u64, steps: usize) -> io::Result<()> {
     for step in 0..steps {
         let names: Vec<String> = open.keys().cloned().collect();
         let name = names.get(random.below(names.len().max(1) as u64) as usize).cloned();
-        match (random.below(12), name) {
+        match (random.below(13), name) {
             (0, _) | (_, None) => {
                 let name = format!("file{step}");
                 open.insert(name.clone(), disk.create(&name, random.below(3) * 700)?);
@@ -52,6 +52,7 @@ fn live(disk: &dyn Disk, seed: u64, steps: usize) -> io::Result<()> {
                 renamed.clear();
             }
             (4 | 5, Some(name)) => open[&name].sync_data()?,
+            (6, Some(name)) => open[&name].extend(random.below(12_000))?,
             (_, Some(name)) => {
                 let (offset, length) = (random.below(9000), random.below(2000));
                 let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();

@@ -23,7 +23,8 @@ fn golden_hash_of_the_folder() {
     assert!(log.statistics().rotations > 0);
     let disk = crash.materialise(crash.operations(), Fate::Kept);
     let mut hasher = blake3::Hasher::new();
-    for name in disk.list().unwrap() {
+    // The content of a spare has no meaning.
+    for name in disk.list().unwrap().into_iter().filter(|name| name.ends_with(".wal")) {
         hasher.update(name.as_bytes());
         hasher.update(&disk.content(&name).unwrap());
     }

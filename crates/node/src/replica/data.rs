@@ -242,11 +242,14 @@ pub fn create<T: Types>(folder: &Path, owner: &Owner<T>) -> Result<(), DataError
 }
 
 /// The layout of a log that may take `window_bytes`: segments small enough that a few of them are
-/// little beside the window, and large enough for any record.
+/// little beside the window, and large enough for any record. A snapshot retires a quarter of the
+/// window, and its files are used again until the next one.
 #[must_use]
 pub fn log_options<T: Types>(owner: &Owner<T>, window_bytes: u64) -> wal::Options {
     let segment_bytes = (window_bytes / 16).clamp(16 << 20, 64 << 20) & !0xFFF;
-    let log = wal::Options { segment_bytes, ..wal::Options::new(owner.identity()) };
+    let usual = wal::Options::new(owner.identity());
+    let quarter = usize::try_from(window_bytes / 4 / segment_bytes).unwrap_or(usize::MAX);
+    let log = wal::Options { segment_bytes, most_spares: usual.most_spares.max(quarter), ..usual };
     let replicas = owner.origin.committee.most_replicas();
     owner.log_options(log, limits::full_block_bytes(replicas, limits::MAX_BATCH_BYTES))
 }

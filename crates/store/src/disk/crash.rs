@@ -2,9 +2,9 @@
 //! had lost its power after any of them.
 //!
 //! The model: a file's content is durable up to its last `sync_data`, the folder's names up to the
-//! last `sync_dir`. Each 512-byte sector of each later write, and each later create, rename and
-//! remove, may have reached the disk or not, independently. A sector itself is never torn. (A file
-//! system with a journal loses less, but nothing here relies on that.)
+//! last `sync_dir`. Each 512-byte sector of each later write, and each later extension, create,
+//! rename and remove, may have reached the disk or not, independently. A sector itself is never
+//! torn. (A file system with a journal loses less, but nothing here relies on that.)
 
 use super::memory::{MemoryFile, write_into};
 use super::{Disk, DiskFile, MemoryDisk};
@@ -65,6 +65,7 @@ struct State {
 enum Operation {
     Create { file: usize, name: String, size: u64 },
     Write { file: usize, offset: u64, bytes: Vec<u8> },
+    Extend { file: usize, size: u64 },
     Sync { file: usize },
     Rename { file: usize, from: String, to: String },
     Remove { name: String },
@@ -158,10 +159,16 @@ impl CrashDisk {
                         }
                     }
                 }
+                Operation::Extend { file, size } => {
+                    let durable = last_sync[*file].is_some_and(|sync| index < sync);
+                    if durable || coin.keeps_sector(false, 0) {
+                        image.extend(*file, *size);
+                    }
+                }
                 Operation::Create { file, size, .. } => {
                     let durable = last_sync[*file].is_some_and(|sync| index < sync);
                     if durable || coin.keeps_sector(false, 0) {
-                        image.write(*file, 0, &vec![0; usize::try_from(*size).unwrap_or(0)]);
+                        image.extend(*file, *size);
                     }
                     if last_dir_sync.is_some_and(|sync| index < sync) || coin.keeps_name() {
                         image.rename(operation);
@@ -273,6 +280,14 @@ impl DiskFile for RecordedFile {
         Ok(())
     }
 
+    fn extend(&self, size: u64) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        state.space()?;
+        self.live.extend(size)?;
+        state.operations.push(Operation::Extend { file: self.file, size });
+        Ok(())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.disk.lock().sync(Operation::Sync { file: self.file })
     }
@@ -318,6 +333,12 @@ impl Image {
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8]) {
         // This cannot fail: the live folder has executed the same write.
         let _ = write_into(&mut self.contents[file], offset, bytes);
+    }
+
+    fn extend(&mut self, file: usize, size: u64) {
+        let content = &mut self.contents[file];
+        let size = usize::try_from(size).unwrap_or(0);
+        content.resize(content.len().max(size), 0);
     }
 
     /// Applies a change of names. A rename may survive without the creation before it.

@@ -12,9 +12,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The size of the pieces in which zeros are written.
-const ZEROS_BYTES: usize = 1 << 20;
-
 /// A folder of the file system. By default only their owner can read created files.
 #[derive(Debug)]
 pub struct FileDisk {
@@ -61,15 +58,9 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn create(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.create_empty(name)?;
-        let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(size).unwrap_or(ZEROS_BYTES))];
-        let mut offset = 0;
-        while offset < size {
-            let length = zeros.len().min(usize::try_from(size - offset).unwrap_or(ZEROS_BYTES));
-            file.write_all_at(&zeros[..length], offset)?;
-            offset += length as u64;
-        }
-        Ok(Arc::new(OpenFile(file)))
+        let file = OpenFile(self.create_empty(name)?);
+        file.extend(size)?;
+        Ok(Arc::new(file))
     }
 
     fn reserve(&self, name: &str, size: u64) -> io::Result<Arc<dyn DiskFile>> {

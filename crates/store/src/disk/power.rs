@@ -82,8 +82,14 @@ struct Pending {
     offset: u64,
     length: usize,
     size_before: u64,
-    /// The size, if this is the creation of the file; else 0.
-    created: u64,
+    /// The size, if this is the creation or an extension of the file; else 0.
+    extended: u64,
+}
+
+impl Pending {
+    fn extension(operation: u64, size_before: u64, size: u64) -> Pending {
+        Pending { operation, offset: 0, length: 0, size_before, extended: size }
+    }
 }
 
 /// A write that will go astray.
@@ -237,8 +243,7 @@ impl Disk for PowerDisk {
         self.machine.room(operation)?;
         let mut content = Content::default();
         content.grow(size)?;
-        let created = Pending { operation, offset: 0, length: 0, size_before: 0, created: size };
-        content.pending.push(created);
+        content.pending.push(Pending::extension(operation, 0, size));
         let file = Arc::new(File(Mutex::new(content)));
         let mut names = self.lock();
         if names.live.contains_key(name) {
@@ -334,6 +339,16 @@ impl DiskFile for OpenFile {
         self.machine.end(operation)
     }
 
+    fn extend(&self, size: u64) -> io::Result<()> {
+        let operation = self.machine.begin()?;
+        self.machine.room(operation)?;
+        let mut content = self.file.lock();
+        let size_before = content.size;
+        content.grow(size)?;
+        content.pending.push(Pending::extension(operation, size_before, size));
+        self.machine.end(operation)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         let operation = self.machine.begin()?;
         let mut content = self.file.lock();
@@ -379,7 +394,7 @@ impl Content {
                 place.copy_from_slice(bytes);
             }
         }
-        self.pending.push(Pending { operation, offset, length, size_before, created: 0 });
+        self.pending.push(Pending { operation, offset, length, size_before, extended: 0 });
         Ok(())
     }
 
@@ -403,7 +418,7 @@ impl Content {
         for write in &pending {
             if write.length == 0 {
                 if coin.keeps_sector(false, 0) {
-                    self.size = self.size.max(write.created);
+                    self.size = self.size.max(write.extended);
                 }
                 continue;
             }

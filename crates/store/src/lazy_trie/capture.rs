@@ -11,6 +11,7 @@ use super::node;
 use super::regions::Region;
 use super::slab::{Bits, SlotUse, Use};
 use super::space::Space;
+use crate::disk::SYNC_EVERY_BYTES;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -118,10 +119,15 @@ impl Capture {
         // A new region must exist with its whole length, even if nothing in it is written yet.
         let mut touched: BTreeSet<usize> = (old_regions..self.regions.len()).collect();
         let mut buffer = vec![0; memory.slab_bytes()];
+        let mut synced_bytes = 0;
         for piece in &self.pieces {
             let region = touch(&self.regions, &mut touched, memory, piece.slab)?;
             let at = u64::from(piece.slab % memory.region_slabs()) * memory.slab_bytes() as u64;
             written.bytes += piece.write_out(memory, region, at, &mut buffer)?;
+            if written.bytes - synced_bytes >= SYNC_EVERY_BYTES {
+                synced_bytes = written.bytes;
+                region.file.sync_data().map_err(Error::io(&region.name, "sync"))?;
+            }
         }
         for address in &self.gone {
             self.ledger.strike(memory, classes, *address);

@@ -4,13 +4,9 @@ use super::SnapshotError;
 use super::format::{
     CHUNK_HEAD_BYTES, Seal, SnapshotInfo, TEMPORARY, TOTAL_LIMIT_BYTES, encode_header,
 };
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, SYNC_EVERY_BYTES};
 use std::io;
 use std::sync::Arc;
-
-/// The file is synced each time this much was written. One sync at the end would stall the log's
-/// syncs on the same disk.
-const SYNC_EVERY_BYTES: u64 = 8 << 20;
 
 /// A file that will become a snapshot. If it is dropped unfinished, it is removed.
 pub(super) struct Unfinished {

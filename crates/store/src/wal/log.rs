@@ -205,10 +205,11 @@ impl Log {
     }
 
     /// Retires the segments whose records are all below `position`. Their files become spares or
-    /// are removed. The active segment always stays.
+    /// are removed, beside the log with [`Preparation::Ahead`](super::Preparation::Ahead): a crash
+    /// may bring back the newest of them. The active segment always stays.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Poisoned`].
+    /// [`Error::Io`], [`Error::Poisoned`]. An error beside the log is returned by the next call.
     pub fn retire_before(&mut self, position: Position) -> Result<(), Error> {
         self.guarded(|log| log.retire_now(position))
     }
@@ -265,7 +266,7 @@ impl Log {
         self.options.geometry().record_limit()
     }
 
-    /// The size of the log on disk: segments, and spares that are ready.
+    /// The size of the log on disk: segments, those being retired, and spares that are ready.
     pub fn bytes(&self) -> u64 {
         let segments: u64 =
             self.shared.segments().iter().map(|segment| segment.geometry.segment_bytes).sum();
@@ -346,7 +347,7 @@ impl Log {
         }
         self.shared.publish_end(self.active.first + self.written);
         self.statistics.commits += 1;
-        Ok(())
+        self.spares.check()
     }
 
     fn write_out(&mut self) -> Result<(), Error> {
@@ -360,6 +361,7 @@ impl Log {
         let buffer = std::mem::take(&mut self.buffer);
         self.write(self.written, &buffer)?;
         self.written = end;
+        self.spares.written(end);
         self.write_behind();
         if buffer.capacity() <= BUFFER_KEPT_BYTES {
             self.buffer = buffer;
@@ -485,7 +487,8 @@ impl Log {
             segments.push(self.active.clone());
             self.shared.publish_end(self.durable);
         }
-        self.spares.prepare()
+        self.spares.written(written);
+        Ok(())
     }
 
     fn retire_now(&mut self, position: Position) -> Result<(), Error> {
@@ -497,17 +500,14 @@ impl Log {
                     _ => return Ok(()),
                 }
             };
-            self.spares.give(&oldest.name, oldest.file, oldest.geometry.segment_bytes)?;
-            // Oldest first and one by one. No crash may leave a gap between segments, and no file
-            // may be reused before the removal of its old name is durable.
-            self.disk.sync_dir().map_err(Error::io("the folder", "sync"))?;
-            self.statistics.syncs += 1;
+            self.statistics.syncs += self.spares.retire(oldest)?;
         }
     }
 
     /// The end of recovery: makes recovered data durable, writes the missing copy of the safety
     /// record again, and moves the watermark to the end.
     fn mend(&mut self, copy_missing: bool) -> Result<(), Error> {
+        self.spares.written(self.written);
         // Data that was read may be in the page cache only: from a commit without a sync, or from a
         // rename.
         self.unsynced = true;
@@ -525,6 +525,6 @@ impl Log {
         }
         self.sync()?;
         self.shared.publish_end(self.durable);
-        self.spares.prepare()
+        self.spares.check()
     }
 }

@@ -3,12 +3,12 @@
 use super::error::Error;
 use super::format::{Geometry, PAGE_BYTES, SLOT_HEAD_BYTES};
 
-/// The way in which the next segment's file is made.
+/// The way in which files of segments are made and retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
-    /// By a thread, in advance.
+    /// By a thread, beside the log.
     Ahead,
-    /// On demand, by the caller's thread. For simulations, which need one order of operations.
+    /// By the caller's thread, within commits. For simulations, which need one order of operations.
     Inline,
 }
 
@@ -21,8 +21,11 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The capacity of each slot in bytes, 24 bytes of head included. A multiple of 4096.
     pub slot_bytes: u32,
-    /// The way in which the next segment's file is made.
+    /// The way in which files of segments are made and retired.
     pub preparation: Preparation,
+    /// The most spares that are kept for future segments; other retired segments are removed. A new
+    /// file has to be written twice, first with zeros.
+    pub most_spares: usize,
     /// Whether new segments are filled with zeros, so that their blocks are allocated and written
     /// before a sync. Otherwise blocks are only reserved. Then a sync costs two to five times as
     /// much; commits without a sync lose nothing.
@@ -34,14 +37,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared in advance and filled, written
-    /// by system calls.
+    /// The defaults: segments of 64 MiB, slots of 128 KiB, prepared in advance and filled, two
+    /// spares, written by system calls.
     pub fn new(identity: [u8; 16]) -> Options {
         Options {
             identity,
             segment_bytes: 64 << 20,
             slot_bytes: 128 << 10,
             preparation: Preparation::Ahead,
+            most_spares: 2,
             filled: true,
             through_memory: false,
         }
