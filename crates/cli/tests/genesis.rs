@@ -2,6 +2,8 @@
 //! cluster begins this way is in `processes/owners.rs`.
 
 mod program;
+#[path = "genesis/threshold.rs"]
+mod threshold;
 
 use std::path::Path;
 use std::process::Output;
@@ -136,12 +138,21 @@ fn says(said: &str, parts: &[&str]) {
 #[test]
 fn a_proposal_that_makes_no_cluster_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
+    let group_key = format!("group_key={}", "ab".repeat(96));
     for (flags, parts) in [
+        (&["--signatures", "none"][..], &["no owner could prove that it holds its key"][..]),
         (
-            &["--signatures", "bls12-381-threshold"][..],
-            &["the dealer who makes them knows all", "--signatures", "bls12-381"][..],
+            &["--signatures", "bls12-381-threshold", "--set", &group_key],
+            &["`group_key` is set, and the owners generate it together"],
         ),
-        (&["--signatures", "none"], &["no owner could prove that it holds its key"]),
+        (
+            &["--signatures", "bls12-381-threshold", "--leader", "carousel"],
+            &["carousel", "flag --leader"],
+        ),
+        (
+            &["--signatures", "bls12-381-threshold", "--approvals", "2"],
+            &["members cannot change here", "flag --signatures"],
+        ),
         (&["--set", "limits.max_state_byts=1GiB"], &["flag --set", "`limits.max_state_bytes`?"]),
         (&["--set", "limits.max_state_bytes=none"], &["expected a size from 1MiB"]),
         (&["--set", "group_key=00"], &["`group_key`"]),

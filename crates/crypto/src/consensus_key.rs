@@ -53,7 +53,7 @@ impl ConsensusKey {
         }
     }
 
-    /// A share that a dealer handed out.
+    /// A share that a dealer handed out, or that a key generation made.
     #[must_use]
     pub fn dealt(share: bls::SecretKey) -> Self {
         Self(Key::BlsThreshold(share))

@@ -1,4 +1,5 @@
-//! Files that hold one secret key each: a replica's consensus key, its transport key, a client's.
+//! Files that hold one secret key each: a replica's consensus key, its transport key, a client's,
+//! or the key that others encrypt a member's share to.
 //!
 //! A key file is one line of text: the format's name and version, the scheme's name, and 32 bytes.
 //! [`ConsensusKey::from_bytes`] gives their meaning for each scheme.
@@ -8,7 +9,8 @@
 //! ```
 //!
 //! The reader names the expected scheme: Ed25519 for clients and transport, the committee's scheme
-//! for a replica's consensus key. A file of another scheme is refused, and the error names both.
+//! for a replica's consensus key, `ristretto255` for a [`DecryptionKey`]. A file of another scheme
+//! is refused, and the error names both.
 //!
 //! A file is created as a whole, for its owner alone (mode 0600), and never replaces another. A
 //! file that others can read is refused, since they may know its key already.
@@ -21,12 +23,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
+use crate::bls::threshold::generation::DecryptionKey;
 use crate::consensus_key::ConsensusKey;
 use crate::ed25519::SecretKey;
 use crate::scheme_name::SchemeName;
 use quorate_core::planted;
 
 const FORMAT: &str = "quorate-secret-key/1";
+/// The name of a [`DecryptionKey`]'s scheme.
+const ENCRYPTION: &str = "ristretto255";
 /// The limit for reading; every key file is shorter.
 const MAX_BYTES: u64 = 256;
 
@@ -79,8 +84,8 @@ pub enum KeyFileError {
         path: PathBuf,
         /// The scheme of the key in the file.
         found: SchemeName,
-        /// The expected scheme.
-        expected: SchemeName,
+        /// The name of the expected scheme.
+        expected: &'static str,
     },
 }
 
@@ -90,7 +95,15 @@ pub enum KeyFileError {
 /// # Errors
 /// [`KeyFileError`], also if the mode grants more than 0600.
 pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
-    read_bytes(path, SchemeName::Ed25519).map(|seed| SecretKey::from_seed(&seed))
+    read_bytes(path, SchemeName::Ed25519.as_str()).map(|seed| SecretKey::from_seed(&seed))
+}
+
+/// As [`read`], for the key that a member's share is encrypted to.
+///
+/// # Errors
+/// [`KeyFileError`], also if the mode grants more than 0600.
+pub fn read_decryption(path: &Path) -> Result<DecryptionKey, KeyFileError> {
+    read_bytes(path, ENCRYPTION).map(|seed| DecryptionKey::from_seed(&seed))
 }
 
 /// As [`read`], for a replica's key of its committee's scheme.
@@ -98,7 +111,7 @@ pub fn read(path: &Path) -> Result<SecretKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`], also if the mode grants more than 0600.
 pub fn read_consensus(path: &Path, scheme: SchemeName) -> Result<ConsensusKey, KeyFileError> {
-    let bytes = read_bytes(path, scheme)?;
+    let bytes = read_bytes(path, scheme.as_str())?;
     ConsensusKey::from_bytes(scheme, &bytes).ok_or_else(|| KeyFileError::Malformed {
         path: path.to_owned(),
         line: 1,
@@ -108,7 +121,7 @@ pub fn read_consensus(path: &Path, scheme: SchemeName) -> Result<ConsensusKey, K
 
 fn read_bytes(
     path: &Path,
-    scheme: SchemeName,
+    scheme: &'static str,
 ) -> Result<Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]>, KeyFileError> {
     let failed = |source| KeyFileError::Io { path: path.to_owned(), source };
     // Not blocking: a pipe in place of the file must not block the start.
@@ -143,7 +156,15 @@ fn read_bytes(
 /// # Errors
 /// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for other errors.
 pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
-    write_line(path, &format(SchemeName::Ed25519, key.seed()))
+    write_line(path, &format(SchemeName::Ed25519.as_str(), key.seed()))
+}
+
+/// As [`write()`], for the key that a member's share is encrypted to.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for other errors.
+pub fn write_decryption(path: &Path, key: &DecryptionKey) -> Result<(), KeyFileError> {
+    write_line(path, &format(ENCRYPTION, key.seed()))
 }
 
 /// As [`write()`], for a replica's key of any scheme.
@@ -151,7 +172,7 @@ pub fn write(path: &Path, key: &SecretKey) -> Result<(), KeyFileError> {
 /// # Errors
 /// [`KeyFileError::Exists`] if there is a file at `path`, [`KeyFileError::Io`] for other errors.
 pub fn write_consensus(path: &Path, key: &ConsensusKey) -> Result<(), KeyFileError> {
-    write_line(path, &format(key.scheme(), &key.to_bytes()))
+    write_line(path, &format(key.scheme().as_str(), &key.to_bytes()))
 }
 
 fn write_line(path: &Path, line: &str) -> Result<(), KeyFileError> {
@@ -187,10 +208,10 @@ fn write_draft(draft: &Path, line: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn format(scheme: SchemeName, key: &[u8; SchemeName::SECRET_KEY_BYTES]) -> Zeroizing<String> {
+fn format(scheme: &str, key: &[u8; SchemeName::SECRET_KEY_BYTES]) -> Zeroizing<String> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut line = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
-    for word in [FORMAT, " ", scheme.as_str(), " "] {
+    for word in [FORMAT, " ", scheme, " "] {
         line.push_str(word);
     }
     for byte in key {
@@ -210,7 +231,7 @@ enum Fault {
 
 fn parse(
     bytes: &[u8],
-    scheme: SchemeName,
+    scheme: &str,
 ) -> Result<Zeroizing<[u8; SchemeName::SECRET_KEY_BYTES]>, Fault> {
     let wrong = |problem: &str| Fault::Malformed(1, problem.to_owned());
     let (line, rest) = match bytes.iter().position(|byte| *byte == b'\n') {
@@ -228,9 +249,9 @@ fn parse(
         return Err(no_header());
     }
     let name = words.next().and_then(|name| std::str::from_utf8(name).ok());
-    let found: SchemeName = name.and_then(|name| name.parse().ok()).ok_or_else(no_header)?;
-    if found != scheme {
-        return Err(Fault::Scheme(found));
+    if name != Some(scheme) {
+        let found = name.and_then(|name| name.parse().ok());
+        return Err(found.map_or_else(no_header, Fault::Scheme));
     }
     let (pairs, odd) = words.next().ok_or_else(no_header)?.as_chunks::<2>();
     if pairs.len() != SchemeName::SECRET_KEY_BYTES || !odd.is_empty() {

@@ -16,7 +16,8 @@ pub enum SchemeName {
     EcdsaP256,
     /// BLS signatures, joined by addition; every replica made its own key ([`crate::bls`]).
     Bls,
-    /// BLS signatures under one key that a dealer split into shares ([`crate::bls::threshold`]).
+    /// BLS signatures under one key, of which each replica has a share: from a dealer, or from a
+    /// key generation of all ([`crate::bls::threshold`]).
     BlsThreshold,
     /// No signatures ([`crate::unsigned`]): for the laboratory alone.
     None,
@@ -99,8 +100,9 @@ impl SchemeName {
         matches!(self, Self::Bls)
     }
 
-    /// Whether a dealer makes all keys at once ([`crate::bls::threshold::deal`]), with a group key
-    /// of the committee.
+    /// Whether all keys are made at once, by a dealer ([`crate::bls::threshold::deal`]) or by a key
+    /// generation of all ([`crate::bls::threshold::generation`]), with a group key of the
+    /// committee.
     #[must_use]
     pub const fn is_dealt(self) -> bool {
         matches!(self, Self::BlsThreshold)

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use quorate_core::base::crypto::ClientSigner as _;
-use quorate_crypto::bls::threshold;
+use quorate_crypto::bls::threshold::{self, generation::DecryptionKey};
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
@@ -121,6 +121,27 @@ fn keys_of_every_scheme_are_read_back() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), SchemeName::ALL.len());
 }
 
+/// The key that a member's share is encrypted to is no key of a committee, and the other way round.
+#[test]
+fn a_decryption_key_is_read_back_and_is_of_no_committee() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("encryption.key");
+    let key = DecryptionKey::generate().unwrap();
+    key_file::write_decryption(&path, &key).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(key_file::read_decryption(&path).unwrap().public_key(), key.public_key());
+    let error = key_file::write_decryption(&path, &key).unwrap_err();
+    assert!(matches!(error, KeyFileError::Exists { .. }), "{error}");
+    for scheme in SchemeName::ALL {
+        let text = key_file::read_consensus(&path, scheme).unwrap_err().to_string();
+        assert!(text.contains(&format!("quorate-secret-key/1 {scheme} ")), "{text}");
+    }
+    let other = folder.path().join("transport.key");
+    key_file::write(&other, &SecretKey::generate().unwrap()).unwrap();
+    let text = key_file::read_decryption(&other).unwrap_err().to_string();
+    assert!(text.contains("scheme ed25519") && text.contains("one of ristretto255 "), "{text}");
+}
+
 #[test]
 fn a_key_of_another_scheme_is_refused_and_both_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +151,7 @@ fn a_key_of_another_scheme_is_refused_and_both_are_named() {
     assert!(
         matches!(
             error,
-            KeyFileError::Scheme { found: SchemeName::Ed25519, expected: SchemeName::Bls, .. }
+            KeyFileError::Scheme { found: SchemeName::Ed25519, expected: "bls12-381", .. }
         ),
         "{error}"
     );

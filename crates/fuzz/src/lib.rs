@@ -14,6 +14,7 @@ mod decoders;
 mod gateway;
 mod input;
 mod journal;
+mod key_generation;
 mod kv;
 mod payments;
 mod peers;
@@ -53,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     target("gateway", gateway::dispatch, 1000, 400),
     target("gateway-resp", gateway::resp, 2000, 300),
     target("journal", journal::run, 150, 200),
+    target("key-generation", key_generation::run, 60, 40),
     target("kv-requests", kv::requests, 600, 300),
     target("kv-snapshot", kv::snapshot, 300, 100),
     target("payments", payments::run, 2000, 400),

@@ -71,6 +71,7 @@ targets! {
     gateway = "gateway",
     gateway_resp = "gateway-resp",
     journal = "journal",
+    key_generation = "key-generation",
     kv_requests = "kv-requests",
     kv_snapshot = "kv-snapshot",
     payments = "payments",

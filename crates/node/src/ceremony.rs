@@ -1,19 +1,26 @@
 //! What an owner does in a genesis ceremony, on its own machine and in its own home. What the
 //! files say, and why they can be believed, is in [`crate::config::genesis`].
 
+mod dealing;
+
 use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::ClientSigner as _;
+use quorate_crypto::bls::threshold::generation::DecryptionKey;
 use quorate_crypto::{ConsensusKey, SecretKey, key_file};
 
-use crate::config::genesis::{Owner, Proposal, Reached, Secrets, Signatures, differences, seal};
+use crate::config::genesis::{
+    Files, Own, Owner, Proposal, Reached, Secrets, Signatures, differences, seal,
+};
 use crate::config::{
     Cluster, ConfigError, Finding, FlagSetting, Home, HostPort, Member, Place, load_cluster_alone,
     node_file_text, public_half,
 };
+
+pub use dealing::{Checked, check, deal};
 
 /// Writes a proposal to these owners with these values, the defaults of the others, and an identity
 /// that no other has. The file must not be there.
@@ -86,9 +93,17 @@ pub fn join(
     let folder = home.config_folder();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(|error| failed(&error, &folder))?;
-    let consensus = folder.join(CONSENSUS);
-    key_file::write_consensus(&consensus, &secrets.consensus)
-        .map_err(|error| failed(&error, &consensus))?;
+    let (file, written) = match &secrets.consensus {
+        Own::Consensus(key) => {
+            let file = folder.join(CONSENSUS);
+            (file.clone(), key_file::write_consensus(&file, key))
+        }
+        Own::Decryption(key) => {
+            let file = home.encryption_file();
+            (file.clone(), key_file::write_decryption(&file, key))
+        }
+    };
+    written.map_err(|error| failed(&error, &file))?;
     let mut keys = vec![(folder.join(TRANSPORT), &secrets.transport)];
     keys.extend(secrets.administrator.as_ref().map(|key| (home.administrator_file(), key)));
     for (file, key) in keys {
@@ -105,11 +120,18 @@ const CONSENSUS: &str = "consensus.key";
 const TRANSPORT: &str = "transport.key";
 
 fn secrets(proposal: &Proposal, root: &Path) -> Result<Secrets, Finding> {
-    let consensus = ConsensusKey::generate(proposal.scheme());
+    let consensus = match proposal.scheme() {
+        scheme if scheme.is_dealt() => {
+            DecryptionKey::generate().map(Own::Decryption).map_err(|error| failed(&error, root))
+        }
+        scheme => {
+            ConsensusKey::generate(scheme).map(Own::Consensus).map_err(|error| failed(&error, root))
+        }
+    };
     let ed25519 = || SecretKey::generate().map_err(|error| failed(&error, root));
     let administers = proposal.is_governed_by_owners();
     Ok(Secrets {
-        consensus: consensus.map_err(|error| failed(&error, root))?,
+        consensus: consensus?,
         transport: ed25519()?,
         administrator: if administers { Some(ed25519()?) } else { None },
     })
@@ -121,7 +143,7 @@ pub struct Sealed<'a> {
     /// The sealed `cluster.toml`.
     pub cluster: &'a Path,
     /// The files of all owners, of which it was sealed.
-    pub members: &'a [PathBuf],
+    pub files: Files<'a>,
     /// Its genesis digest, as the owner compared it with the others.
     pub genesis: Digest,
 }
@@ -139,13 +161,17 @@ pub fn sign(
     home: &Home,
     http: &HostPort,
 ) -> Result<(Cluster, Member), ConfigError> {
-    let Sealed { cluster: file, members, genesis } = of;
+    let Sealed { cluster: file, files, genesis } = of;
     let cluster = load_cluster_alone(file)?.0;
     let proposal = Proposal::load(&home.proposal_file())?;
     let owner = Owner::load(&home.owner_file(), &proposal)?;
-    let sealed = seal(&proposal, members)?;
-    let member = own_member(file, &sealed, &owner)?;
-    let consensus = own_key(home, &owner, &cluster)?;
+    let sealed = seal(&proposal, &files)?;
+    let consensus = match proposal.scheme().is_dealt() {
+        true => dealing::share(&files, home, &proposal, &owner)?,
+        false => own_key(home, &owner, &cluster)?,
+    };
+    let member = own_member(file, &sealed, &owner, &consensus)?;
+    own_transport(home, &owner)?;
     as_signed_before(file, &cluster, home)?;
     as_sealed(file, &cluster, &sealed, genesis)?;
     let (id, http) = (member.id.0.to_string(), http.to_string());
@@ -154,6 +180,9 @@ pub fn sign(
         let what = format!("status and metrics cannot be at {http}");
         return Err(Finding { what, place: Place::Flag("--http".to_owned()), remedy }.into());
     };
+    if proposal.scheme().is_dealt() {
+        dealing::keep(&consensus, home)?;
+    }
     let (text, signature) = (cluster.to_toml(), Signatures::of(&cluster, member.id, &consensus));
     write_once(&home.signed_file(), &text)?;
     write_once(&home.cluster_file(), &text)?;
@@ -164,9 +193,15 @@ pub fn sign(
     Ok((cluster, member))
 }
 
-/// The replica of this owner in what it sealed, which must be as it said.
-fn own_member(file: &Path, sealed: &Cluster, owner: &Owner) -> Result<Member, Finding> {
-    let is_own = |member: &&Member| Member { id: member.id, ..owner.member.clone() } == **member;
+/// The replica of this owner in what it sealed, which must be as it said, with its consensus key.
+fn own_member(
+    file: &Path,
+    sealed: &Cluster,
+    owner: &Owner,
+    consensus: &ConsensusKey,
+) -> Result<Member, Finding> {
+    let own = Member { consensus_key: public_half(consensus), ..owner.member.clone() };
+    let is_own = |member: &&Member| Member { id: member.id, ..own.clone() } == **member;
     sealed.members.iter().find(is_own).cloned().ok_or_else(|| Finding {
         what: format!("no replica in it has the keys and addresses of {}", owner.name()),
         place: Place::File(file.to_owned()),
@@ -174,30 +209,41 @@ fn own_member(file: &Path, sealed: &Cluster, owner: &Owner) -> Result<Member, Fi
     })
 }
 
-/// The consensus key of this home. Its keys must be those that the owner told others of.
+/// The consensus key of this home, which must be the one that the owner told others of.
 fn own_key(home: &Home, owner: &Owner, cluster: &Cluster) -> Result<ConsensusKey, ConfigError> {
-    let (consensus, transport) =
-        (home.config_folder().join(CONSENSUS), home.config_folder().join(TRANSPORT));
-    let unread = |error: key_file::KeyFileError, file: &Path| Finding {
+    let file = home.config_folder().join(CONSENSUS);
+    let key = key_file::read_consensus(&file, cluster.signatures);
+    let key = key.map_err(|error| unread(&error, &file))?;
+    if public_half(&key) != owner.member.consensus_key {
+        return Err(misplaced("consensus", &file).into());
+    }
+    Ok(key)
+}
+
+/// The transport key of this home must be the one that the owner told others of.
+fn own_transport(home: &Home, owner: &Owner) -> Result<(), ConfigError> {
+    let file = home.config_folder().join(TRANSPORT);
+    let key = key_file::read(&file).map_err(|error| unread(&error, &file))?;
+    if key.public_key() != owner.member.transport_key {
+        return Err(misplaced("transport", &file).into());
+    }
+    Ok(())
+}
+
+fn unread(error: &key_file::KeyFileError, file: &Path) -> Finding {
+    Finding {
         what: error.to_string(),
         place: Place::File(file.to_owned()),
         remedy: "put the key back that `quorate genesis join` made".to_owned(),
-    };
-    let key = key_file::read_consensus(&consensus, cluster.signatures);
-    let key = key.map_err(|error| unread(error, &consensus))?;
-    let shown = key_file::read(&transport).map_err(|error| unread(error, &transport))?;
-    let other = |role: &str, file: &Path| Finding {
+    }
+}
+
+fn misplaced(role: &str, file: &Path) -> Finding {
+    Finding {
         what: format!("the key in it is not the {role} key that this owner told the others"),
         place: Place::File(file.to_owned()),
         remedy: "put the key back that `quorate genesis join` made".to_owned(),
-    };
-    if public_half(&key) != owner.member.consensus_key {
-        return Err(other("consensus", &consensus).into());
     }
-    if shown.public_key() != owner.member.transport_key {
-        return Err(other("transport", &transport).into());
-    }
-    Ok(key)
 }
 
 /// The file is what the owners' files and the proposal make, and its digest is `genesis`.
@@ -259,10 +305,13 @@ pub fn write_once(path: &Path, text: &str) -> Result<(), Finding> {
     write_new(path, text)
 }
 
+/// Writes a file that is not there. It is there as a whole or not at all, whenever this is killed.
 fn write_new(path: &Path, text: &str) -> Result<(), Finding> {
-    let written = std::fs::File::create_new(path).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
+    let written = draft_of(path).and_then(|draft| {
+        let linked = write_draft(&draft, text).and_then(|()| std::fs::hard_link(&draft, path));
+        // The draft may not be there: its creation may be what failed.
+        let removed = std::fs::remove_file(&draft);
+        linked.and(removed)
     });
     written.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Finding {
@@ -272,6 +321,20 @@ fn write_new(path: &Path, text: &str) -> Result<(), Finding> {
         },
         _ => failed(&error, path),
     })
+}
+
+/// A file beside `path` that no other process writes to.
+fn draft_of(path: &Path) -> std::io::Result<PathBuf> {
+    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidFilename)?;
+    let mut draft = name.to_owned();
+    draft.push(format!(".draft-{}", std::process::id()));
+    Ok(path.with_file_name(draft))
+}
+
+fn write_draft(draft: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {

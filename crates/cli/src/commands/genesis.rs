@@ -1,6 +1,7 @@
 //! `quorate genesis`
 
 mod arguments;
+mod dealing;
 mod verify;
 
 use std::path::PathBuf;
@@ -25,6 +26,12 @@ pub enum Command {
     /// Join a proposal: make the keys of a replica on its own machine. What it writes to
     /// config/genesis-member.toml is for the other owners, and holds no secret.
     Join(JoinArguments),
+    /// With threshold signatures: deal. The owners generate one key together, which nobody ever
+    /// knows as a whole. What it writes to config/genesis-dealing.toml is for the other owners.
+    Deal(dealing::DealArguments),
+    /// With threshold signatures: check what all dealt to this owner; exit code 1 if something does
+    /// not fit. Complaints in config/genesis-complaints.toml are for the other owners.
+    Check(dealing::CheckArguments),
     /// Make cluster.toml of a proposal and the files of all owners. All who seal the same files get
     /// the same bytes; compare the genesis digest.
     Seal(SealArguments),
@@ -65,6 +72,8 @@ pub struct SealArguments {
     /// The genesis-member.toml of each owner, the own one among them, in any order.
     #[arg(required = true, value_name = "MEMBER")]
     members: Vec<PathBuf>,
+    #[command(flatten)]
+    dealt: dealing::DealingArguments,
     /// Where the result goes. Another file of that name is never written over.
     #[arg(long, value_name = "FILE", default_value = "cluster.toml")]
     out: PathBuf,
@@ -79,6 +88,8 @@ pub struct SignArguments {
     /// The genesis-member.toml of each owner, as it was handed over, in any order.
     #[arg(required = true, value_name = "MEMBER")]
     members: Vec<PathBuf>,
+    #[command(flatten)]
+    dealt: dealing::DealingArguments,
     /// The genesis digest, as this owner compared it with all others.
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     genesis: Digest,
@@ -101,6 +112,8 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::New(arguments) => arguments::new(arguments, format),
         Command::Join(arguments) => join(arguments, format),
+        Command::Deal(arguments) => dealing::deal(arguments, format),
+        Command::Check(arguments) => dealing::check(arguments, format),
         Command::Seal(arguments) => sealed(arguments, format),
         Command::Sign(arguments) => sign(arguments, format),
         Command::Verify(arguments) => verify::run(arguments, format),
@@ -117,10 +130,14 @@ fn join(arguments: &JoinArguments, format: Format) -> Result<(), Failure> {
         Format::Table => {
             let key = key.map(|file| format!("administrator: {}\n", file.display()));
             print(&format!(
-                "{name} has keys in {}\n{}hand {} to all other owners; it holds no secret\n",
+                "{name} has keys in {}\n{}hand {} to all other owners; it holds no secret\n{}",
                 home.config_folder().display(),
                 key.unwrap_or_default(),
-                member.display()
+                member.display(),
+                match owner.encryption_key() {
+                    Some(_) => "with the files of all, run quorate genesis deal\n",
+                    None => "",
+                }
             ))
         }
         Format::Json => print_json(&json!({
@@ -128,14 +145,17 @@ fn join(arguments: &JoinArguments, format: Format) -> Result<(), Failure> {
             "home": home.root().display().to_string(),
             "member": member.display().to_string(),
             "administrator_key": key.map(|file| file.display().to_string()),
-            "consensus_key": owner.member.consensus_key.to_string(),
+            (match owner.encryption_key() {
+                Some(_) => "encryption_key",
+                None => "consensus_key",
+            }): owner.member.consensus_key.to_string(),
         })),
     }
 }
 
 fn sealed(arguments: &SealArguments, format: Format) -> Result<(), Failure> {
-    let SealArguments { file, members, out } = arguments;
-    let cluster = seal(&Proposal::load(file)?, members)?;
+    let SealArguments { file, members, dealt, out } = arguments;
+    let cluster = seal(&Proposal::load(file)?, &dealt.files(members))?;
     ceremony::write_once(out, &cluster.to_toml()).map_err(arguments::usage)?;
     let (genesis, chain) = (cluster.genesis_digest(), cluster.chain_digest());
     match format {
@@ -168,8 +188,9 @@ fn sealed(arguments: &SealArguments, format: Format) -> Result<(), Failure> {
 
 fn sign(arguments: &SignArguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
-    let SignArguments { file, members, genesis, http, .. } = arguments;
-    let sealed = ceremony::Sealed { cluster: file, members, genesis: *genesis };
+    let SignArguments { file, members, dealt, genesis, http, .. } = arguments;
+    let files = dealt.files(members);
+    let sealed = ceremony::Sealed { cluster: file, files, genesis: *genesis };
     let (cluster, member) = ceremony::sign(sealed, &home, http)?;
     let (genesis, file) = (cluster.genesis_digest(), home.signature_file());
     match format {

@@ -18,7 +18,7 @@ use crate::output::{Format, print, print_json};
 /// Make a secret key and print its public half, as cluster.toml has it.
 ///
 /// Keys of transport and clients are Ed25519. Those of bls12-381-threshold are shares of one, made
-/// together by a dealer who knows all of them: see --threshold.
+/// together: by a dealer who knows all of them (--threshold), or by the owners (quorate genesis).
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The file for the secret key (mode 0600). Never written over. With --threshold: the folder

@@ -12,6 +12,8 @@ use tempfile::TempDir;
 use crate::cluster::{ports, quorate, turn, wait_until};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
+const TOGETHER: &str = "Begin a cluster together";
+const THRESHOLD: &str = "Generate a threshold key together";
 const OWNERS: [&str; 4] = ["alice", "bob", "carol", "dora"];
 
 /// A process that ends with the test.
@@ -25,9 +27,9 @@ impl Drop for Running {
     }
 }
 
-/// The commands of the page's section, step for step.
-fn steps() -> Vec<Vec<String>> {
-    let (_, section) = PAGE.split_once("## Begin a cluster together\n").unwrap();
+/// The commands of a section of the page, step for step.
+fn steps(heading: &str) -> Vec<Vec<String>> {
+    let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let blocks = section.split("```console\n").skip(1);
     let commands = |block: &str| {
@@ -76,8 +78,27 @@ struct Ceremony {
 
 impl Ceremony {
     fn hold(first_port: u16) -> Self {
-        let (folder, steps) = (tempfile::tempdir().unwrap(), steps());
-        let ceremony = Self { folder, steps };
+        Self::hold_as(first_port, steps(TOGETHER), &[])
+    }
+
+    /// As [`Self::hold`], with a threshold key: its section's commands in the place of others.
+    fn hold_with_threshold_key(first_port: u16) -> Self {
+        let [new, deal, check, seal] = <[Vec<String>; 4]>::try_from(steps(THRESHOLD)).unwrap();
+        assert_eq!([&new, &deal, &check].map(Vec::len), [1; 3]);
+        let [seal, sign] = <[String; 2]>::try_from(seal).unwrap();
+        let mut steps = steps(TOGETHER);
+        (steps[0], steps[2], steps[3]) = (new, vec![seal], vec![sign]);
+        let rounds = [(deal, Some("dealing"), "deal"), (check, None, "")];
+        Self::hold_as(first_port, steps, &rounds)
+    }
+
+    /// `rounds` are between joining and sealing: a command, and the file that it makes for others.
+    fn hold_as(
+        first_port: u16,
+        steps: Vec<Vec<String>>,
+        rounds: &[(Vec<String>, Option<&str>, &str)],
+    ) -> Self {
+        let ceremony = Self { folder: tempfile::tempdir().unwrap(), steps };
         let [new, join, seal, sign, verify, start, client] = &ceremony.steps[..] else {
             panic!("seven steps: {:?}", ceremony.steps)
         };
@@ -94,6 +115,13 @@ impl Ceremony {
             ceremony.hand_over("alice", "proposal.toml", "proposal.toml");
             done(&ceremony.of(name), &join);
             ceremony.hand_over(name, "replica/config/genesis-member.toml", &format!("{name}.toml"));
+        }
+        for (command, file, to) in rounds {
+            OWNERS.iter().for_each(|name| drop(done(&ceremony.of(name), &command[0])));
+            for name in OWNERS.iter().filter(|_| file.is_some()) {
+                let file = format!("replica/config/genesis-{}.toml", file.unwrap_or_default());
+                ceremony.hand_over(name, &file, &format!("{name}.{to}"));
+            }
         }
         let digest = |said: String| {
             said.lines().find(|line| line.starts_with("genesis digest ")).unwrap().to_owned()
@@ -127,7 +155,22 @@ impl Ceremony {
 fn owners_begin_a_cluster_together_as_the_page_says() {
     let _turn = turn();
     let (_held, first_port) = ports(3 * OWNERS.len() as u16);
-    let ceremony = Ceremony::hold(first_port);
+    begin(&Ceremony::hold(first_port));
+}
+
+/// The key that the votes are checked with is one that nobody knows.
+#[test]
+fn owners_generate_a_threshold_key_together_as_the_page_says() {
+    let _turn = turn();
+    let (_held, first_port) = ports(3 * OWNERS.len() as u16);
+    let ceremony = Ceremony::hold_with_threshold_key(first_port);
+    let sealed = std::fs::read_to_string(ceremony.of("alice").join("cluster.toml")).unwrap();
+    assert!(sealed.contains("signatures = \"bls12-381-threshold\""), "{sealed}");
+    begin(&ceremony);
+}
+
+/// All replicas begin, and a client's command is executed.
+fn begin(ceremony: &Ceremony) {
     let sealed = |name: &str| std::fs::read(ceremony.of(name).join("cluster.toml")).unwrap();
     assert!(OWNERS.iter().all(|name| sealed(name) == sealed("alice")), "all get the same bytes");
     let mut replicas = Vec::new();

@@ -69,6 +69,11 @@ pub(super) fn read_key(bytes: &[u8]) -> Result<G2, KeyProblem> {
     Ok(key.into())
 }
 
+/// The encoding of a key, which is not infinity.
+pub(super) fn write_key(key: G2) -> [u8; KEY_BYTES] {
+    PublicKey::from(key).compress()
+}
+
 /// All bytes of a key, for hashing.
 pub(super) fn key_bytes(key: G2) -> [u8; 2 * KEY_BYTES] {
     PublicKey::from(key).serialize()

@@ -1,12 +1,13 @@
 //! Threshold BLS signatures: any quorum of the replicas can make the committee's one signature of
 //! 48 bytes.
 //!
-//! A dealer draws a polynomial f of degree t − 1 over the numbers modulo r, where t is the quorum.
-//! Replica i (from 0) gets the share f(i + 1). The committee's key is f(0)·g₂. Replica i signs with
-//! its share. Any t signatures of one message are points of the curve x ↦ f(x)·H(m) of degree t −
-//! 1, so by Lagrange they determine f(0)·H(m), the one signature of the committee. (Boldyreva,
-//! "Threshold Signatures, Multisignatures and Blind Signatures Based on the
-//! Gap-Diffie-Hellman-Group Signature Scheme", PKC 2003.) Fewer than t determine nothing.
+//! A dealer, or the members together ([`generation`]), draws a polynomial f of degree t − 1 over
+//! the numbers modulo r, where t is the quorum. Replica i (from 0) gets the share f(i + 1). The
+//! committee's key is f(0)·g₂. Replica i signs with its share. Any t signatures of one message are
+//! points of the curve x ↦ f(x)·H(m) of degree t − 1, so by Lagrange they determine f(0)·H(m), the
+//! one signature of the committee. (Boldyreva, "Threshold Signatures, Multisignatures and Blind
+//! Signatures Based on the Gap-Diffie-Hellman-Group Signature Scheme", PKC 2003.) Fewer than t
+//! determine nothing.
 //!
 //! Votes are joined in this way. Other messages (time-outs, which differ in content) are signed
 //! with the same shares, verified under f(i + 1)·g₂, and joined by a weighted sum.
@@ -31,10 +32,11 @@
 //!
 //! A replica does not choose its key. The dealer chooses all of them, so no key is derived from
 //! others' keys, which is the attack that [`super::possession`] prevents. A dishonest dealer needs
-//! no such attack: it knows every share. When the committee is loaded, [`Committee::read`] checks
-//! that all keys lie on one polynomial of degree t − 1 exactly. Keys mixed from two runs would make
-//! valid signatures but invalid certificates. With a smaller degree, fewer than t replicas could
-//! sign.
+//! no such attack: it knows every share. Where the members generate the key together, each proves
+//! that it knows what it adds to the sum ([`generation`]). When the committee is loaded,
+//! [`Committee::read`] checks that all keys lie on one polynomial of degree t − 1 exactly. Keys
+//! mixed from two runs would make valid signatures but invalid certificates. With a smaller degree,
+//! fewer than t replicas could sign.
 //!
 //! # What a share does not prove
 //!
@@ -45,6 +47,7 @@
 mod committee;
 mod dealer;
 mod dealing;
+pub mod generation;
 mod lagrange;
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 //! |---|---|---|---|
 //! | propose | one owner | a [`Proposal`]: the owners, `cluster.toml` without replicas | nothing |
 //! | join | each owner | an [`Owner`]: the public half of its keys, and where it is reached | the proposal's digest |
-//! | seal | each owner | `cluster.toml` ([`seal`]), the same bytes at all | every file of step 2 |
+//! | deal | each owner, where consensus keys are shares of one | a dealing ([`KeyGeneration`]) | every file of step 2 |
+//! | check | the same | complaints about shares that do not fit, if any | every dealing |
+//! | seal | each owner | `cluster.toml` ([`seal`]), the same bytes at all | every file so far |
 //! | sign | each owner | a signature ([`Signatures`]) under the genesis digest | what it sealed itself |
 //!
 //! # What an owner knows at the end
@@ -17,6 +19,9 @@
 //!   key*; Ristenpart, Yilek: "The Power of Proofs-of-Possession", Eurocrypt 2007, section 3), and
 //!   a file of one ceremony is of no use in another. BLS keys have their own proof of possession as
 //!   well, which replicas check at each start.
+//! * **Nobody knows a threshold key as a whole.** It is a sum of what all dealt
+//!   ([`quorate_crypto::bls::threshold::generation`]). A dealer that was shown to have cheated is
+//!   not in the sum. At the end each owner signs with its share, so all owners have one that works.
 //! * **All signed the same.** A signature covers the [`Cluster::genesis_digest`]: every setting,
 //!   key and address. Who is missing has not signed this cluster.
 //!
@@ -28,6 +33,7 @@
 //! says something else is refused wherever it is loaded, with the fields that differ; and so is one
 //! without [`Home::signatures_file`], or with one in which somebody is missing.
 
+mod dealings;
 mod difference;
 mod owner;
 mod proposal;
@@ -44,10 +50,11 @@ use super::finding::{Finding, Place};
 use super::home::Home;
 use super::load::{self, ReadCluster};
 
+pub use dealings::KeyGeneration;
 pub use difference::{Difference, differences};
-pub use owner::{Owner, Reached, Secrets};
+pub use owner::{Own, Owner, Reached, Secrets};
 pub use proposal::{LEAST_OWNERS, Proposal};
-pub use sealing::seal;
+pub use sealing::{Files, begin, generate, seal};
 pub use signatures::Signatures;
 
 /// The parts of a ceremony that a key signs in.
@@ -62,6 +69,8 @@ enum Part {
     Administrator = 2,
     /// The sealed cluster, by a replica's consensus key.
     Sealed = 3,
+    /// What an owner deals to the others, by its transport key.
+    Dealing = 4,
 }
 
 impl Cluster {

@@ -59,6 +59,25 @@ impl Home {
         self.config_folder().join("genesis-member.toml")
     }
 
+    /// The key that others encrypted the owner's share to, where the consensus keys are shares of
+    /// one.
+    #[must_use]
+    pub fn encryption_file(&self) -> PathBuf {
+        self.config_folder().join("encryption.key")
+    }
+
+    /// What the owner dealt to the others.
+    #[must_use]
+    pub fn dealing_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-dealing.toml")
+    }
+
+    /// The owner's complaints about what others dealt.
+    #[must_use]
+    pub fn complaints_file(&self) -> PathBuf {
+        self.config_folder().join("genesis-complaints.toml")
+    }
+
     /// The owner's signature under the sealed cluster.
     #[must_use]
     pub fn signature_file(&self) -> PathBuf {

@@ -105,6 +105,8 @@ pub enum Kind {
     Name,
     /// Bytes in hexadecimal, as many as one of these numbers.
     Hex(&'static [usize]),
+    /// Bytes in hexadecimal, at least one and at most so many.
+    Bytes(usize),
     /// Ed25519 public keys in hexadecimal, each 32 bytes, at most so many.
     Keys(usize),
     /// Where to connect: a host and a port above 0.
@@ -139,7 +141,7 @@ pub enum Value {
     Bool(bool),
     /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Adversary`], [`Kind::Rules`].
     Text(String),
-    /// Of [`Kind::Hex`].
+    /// Of [`Kind::Hex`], [`Kind::Bytes`].
     Hex(Vec<u8>),
     /// Of [`Kind::Keys`].
     Keys(Vec<PublicKey>),
@@ -177,6 +179,10 @@ impl Kind {
             Self::Choice(names) => names.contains(&text).then(|| Value::Text(text.to_owned())),
             Self::Name => is_name(text).then(|| Value::Text(text.to_owned())),
             Self::Hex(lengths) => hex(text, lengths).map(Value::Hex),
+            Self::Bytes(most) => {
+                let bytes = text.len() / 2;
+                (1..=most).contains(&bytes).then(|| hex(text, &[bytes]))?.map(Value::Hex)
+            }
             Self::Keys(most) => {
                 let keys = text.split(',').map(|key| hex(key.trim(), &[32])?.try_into().ok());
                 let keys = keys.map(|key| key.map(PublicKey)).collect::<Option<Vec<_>>>()?;
@@ -239,6 +245,9 @@ impl fmt::Display for Kind {
                 f.write_str(" hexadecimal digits (")?;
                 write_any(f, lengths)?;
                 f.write_str(" bytes)")
+            }
+            Self::Bytes(most) => {
+                write!(f, "an even number of hexadecimal digits, at most {}", 2 * most)
             }
             Self::Keys(most) => write!(
                 f,

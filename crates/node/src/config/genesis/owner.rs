@@ -5,14 +5,18 @@ use std::path::Path;
 use quorate_core::base::crypto::{
     Check, ClientSigner as _, PublicKey, Scheme as _, Share, Signature, Signer, Statement,
 };
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Encode as _, put_bytes};
 use quorate_core::{Digest, ReplicaId};
+use quorate_crypto::bls::threshold::generation::{
+    DecryptionKey, ENCRYPTION_KEY_BYTES, EncryptionKey, PROOF_BYTES,
+};
 use quorate_crypto::committee_keys::{CommitteeKeyError, KeyProblem, MemberKey};
 use quorate_crypto::ed25519::{self, Ed25519};
 use quorate_crypto::{CommitteeScheme, ConsensusKey, SchemeName, SecretKey};
 
 use super::{Part, Proposal};
-use crate::config::cluster::{Member, PROOF_BYTES};
+use crate::config::cluster::{self, Member};
 use crate::config::document;
 use crate::config::finding::{ConfigError, Finding, Place};
 use crate::config::load::public_half;
@@ -29,6 +33,11 @@ static OWNER: Schema = Schema {
     list: None,
 };
 
+const CONSENSUS_KEY: &str = "consensus_key";
+const CONSENSUS_PROOF: &str = "consensus_proof";
+const ENCRYPTION_KEY: &str = "encryption_key";
+const ENCRYPTION_PROOF: &str = "encryption_proof";
+
 const fn required(key: &'static str, kind: Kind, comment: &'static str) -> Field {
     Field { key, kind, preset: Preset::Required, comment }
 }
@@ -40,8 +49,22 @@ const fn optional(key: &'static str, kind: Kind, comment: &'static str) -> Field
 static OWNER_FIELDS: &[Field] = &[
     required("proposal", Kind::Hex(&[32]), "The digest of the proposal."),
     required("name", Kind::Name, "What others call the owner. Replicas are numbered by names."),
-    required("consensus_key", Kind::Hex(&[32, 33, 96]), "What its votes are checked with."),
-    optional("proof_of_possession", Kind::Hex(&[PROOF_BYTES]), "With signatures = \"bls12-381\"."),
+    optional(
+        CONSENSUS_KEY,
+        Kind::Hex(&[32, 33, 96]),
+        "What its votes are checked with. With signatures = \"bls12-381-threshold\" it comes of the\n\
+         dealings of all.",
+    ),
+    optional(
+        "proof_of_possession",
+        Kind::Hex(&[cluster::PROOF_BYTES]),
+        "With signatures = \"bls12-381\".",
+    ),
+    optional(
+        ENCRYPTION_KEY,
+        Kind::Hex(&[ENCRYPTION_KEY_BYTES]),
+        "With signatures = \"bls12-381-threshold\": what the others encrypt its shares to (ristretto255).",
+    ),
     required("transport_key", Kind::Hex(&[32]), "What its connections are checked with (Ed25519)."),
     required("peer_address", Kind::Peer, "Where other replicas reach it."),
     required("client_address", Kind::Peer, "Where clients reach it."),
@@ -50,7 +73,8 @@ static OWNER_FIELDS: &[Field] = &[
         Kind::Hex(&[32]),
         "The key of an administrator (Ed25519), where owners bring them.",
     ),
-    required("consensus_proof", Kind::Hex(&[48, 64]), "By the consensus key."),
+    optional(CONSENSUS_PROOF, Kind::Hex(&[48, 64]), "By the consensus key."),
+    optional(ENCRYPTION_PROOF, Kind::Hex(&[64]), "By the encryption key."),
     required("transport_proof", Kind::Hex(&[64]), "By the transport key."),
     optional("administrator_proof", Kind::Hex(&[64]), "By the administrator's key."),
 ];
@@ -58,11 +82,35 @@ static OWNER_FIELDS: &[Field] = &[
 /// The secret keys of an owner.
 pub struct Secrets {
     /// For votes.
-    pub consensus: ConsensusKey,
+    pub consensus: Own,
     /// For connections.
     pub transport: SecretKey,
     /// For changes of the members, where owners are administrators.
     pub administrator: Option<SecretKey>,
+}
+
+/// The secret half of what stands for an owner in the committee.
+pub enum Own {
+    /// Its consensus key.
+    Consensus(ConsensusKey),
+    /// The key that others encrypt its share to, where the consensus keys are shares of one.
+    Decryption(DecryptionKey),
+}
+
+impl Own {
+    fn public_half(&self) -> ReplicaKey {
+        match self {
+            Self::Consensus(key) => public_half(key),
+            Self::Decryption(key) => key.public_key().to_bytes().into(),
+        }
+    }
+
+    fn sign(&self, statement: &Statement) -> Signature {
+        match self {
+            Self::Consensus(key) => key.sign(statement),
+            Self::Decryption(key) => key.prove(statement.as_bytes()).into(),
+        }
+    }
 }
 
 /// Where a replica is reached.
@@ -77,12 +125,16 @@ pub struct Reached {
 /// What an owner tells the others of itself. Nothing in it is secret.
 #[derive(Clone, Debug)]
 pub struct Owner {
-    /// Its replica; the id is 0 until the cluster is sealed.
+    /// Its replica; the id is 0 until the cluster is sealed. Where consensus keys are shares of
+    /// one, its encryption key stands in the place of the consensus key, until the dealings of all
+    /// make it.
     pub member: Member,
     /// The key of an administrator, where owners bring them.
     pub administrator: Option<PublicKey>,
     proposal: Digest,
     proofs: Proofs,
+    /// Whether its file has an encryption key, and no consensus key.
+    encrypts: bool,
     /// What its file says, and where.
     pub(super) settings: Settings,
 }
@@ -101,8 +153,11 @@ impl Owner {
         let administrator = secrets.administrator.as_ref();
         let member = Member {
             id: ReplicaId(0),
-            consensus_key: public_half(&secrets.consensus),
-            proof_of_possession: secrets.consensus.proof_of_possession(),
+            consensus_key: secrets.consensus.public_half(),
+            proof_of_possession: match &secrets.consensus {
+                Own::Consensus(key) => key.proof_of_possession(),
+                Own::Decryption(_) => None,
+            },
             transport_key: secrets.transport.public_key(),
             peer_address: reached.peer,
             client_address: reached.client,
@@ -116,14 +171,27 @@ impl Owner {
             transport: secrets.transport.sign(&statement(Part::Transport)),
             administrator: administrator.map(|key| key.sign(&statement(Part::Administrator))),
         };
+        let encrypts = matches!(secrets.consensus, Own::Decryption(_));
         let (proposal, settings) = (proposal.digest(), Settings::default());
-        Self { member, administrator: key, proposal, proofs, settings }
+        Self { member, administrator: key, proposal, proofs, encrypts, settings }
     }
 
     /// What others call the owner.
     #[must_use]
     pub fn name(&self) -> &str {
         self.member.name.as_deref().unwrap_or_default()
+    }
+
+    /// What others encrypt its shares to, where consensus keys are shares of one.
+    #[must_use]
+    pub fn encryption_key(&self) -> Option<EncryptionKey> {
+        let bytes = self.member.consensus_key.as_bytes().try_into().ok()?;
+        if self.encrypts { EncryptionKey::read(bytes) } else { None }
+    }
+
+    /// The digest of all that it says of itself.
+    pub(super) fn says(&self) -> Digest {
+        says(&self.member, self.administrator.as_ref())
     }
 
     /// Reads an owner's file, which must be of this proposal, and checks its proofs.
@@ -148,6 +216,10 @@ impl Owner {
         if findings.len() > before {
             return None;
         }
+        check_keys(&settings, proposal, &place, findings);
+        if findings.len() > before {
+            return None;
+        }
         let owner = Self::from_settings(settings)?;
         owner.check(&place, proposal, findings);
         Some(owner)
@@ -158,15 +230,24 @@ impl Owner {
         // The id comes with the order of all.
         let mut of_member = settings.clone();
         of_member.set("id", Value::Integer(0), Place::Default);
+        let encryption = settings.hex(ENCRYPTION_KEY);
+        let (encrypts, proof) = match encryption {
+            Some(key) => {
+                of_member.set(CONSENSUS_KEY, Value::Hex(key), Place::Default);
+                (true, ENCRYPTION_PROOF)
+            }
+            None => (false, CONSENSUS_PROOF),
+        };
         Some(Self {
             member: Member::from_settings(&of_member)?,
             administrator: settings.bytes("administrator_key").map(PublicKey),
             proposal: Digest(settings.bytes("proposal")?),
             proofs: Proofs {
-                consensus: signature("consensus_proof")?,
+                consensus: signature(proof)?,
                 transport: signature("transport_proof")?,
                 administrator: signature("administrator_proof"),
             },
+            encrypts,
             settings,
         })
     }
@@ -174,12 +255,20 @@ impl Owner {
     /// The text of a file that says this.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        let mut settings = self.member.settings();
+        let mut settings = Settings::default();
+        let (own_key, own_proof) = match self.encrypts {
+            true => (ENCRYPTION_KEY, ENCRYPTION_PROOF),
+            false => (CONSENSUS_KEY, CONSENSUS_PROOF),
+        };
+        for (key, setting) in self.member.settings().iter() {
+            let key = if key == CONSENSUS_KEY { own_key } else { key };
+            settings.set(key, setting.value.clone(), Place::Default);
+        }
         let mut set = |key, bytes: &[u8]| {
             settings.set(key, Value::Hex(bytes.to_vec()), Place::Default);
         };
         set("proposal", &self.proposal.0);
-        set("consensus_proof", self.proofs.consensus.as_bytes());
+        set(own_proof, self.proofs.consensus.as_bytes());
         set("transport_proof", self.proofs.transport.as_bytes());
         if let (Some(key), Some(proof)) = (&self.administrator, &self.proofs.administrator) {
             set("administrator_key", &key.0);
@@ -239,13 +328,23 @@ impl Owner {
             findings.push(Finding::new(what, self.settings.source(key), again));
         };
         let false_proof = || "does not hold for what this file says".to_owned();
-        match proves(proposal.scheme(), &self.member, statement(Part::Consensus), &self.proofs) {
-            Ok(true) => {}
-            Ok(false) => wrong("consensus_proof", false_proof()),
-            Err(KeyProblem::FalsePossession) => {
-                wrong("proof_of_possession", "does not hold for its `consensus_key`".to_owned());
+        let own = statement(Part::Consensus);
+        if self.encrypts {
+            match self.encryption_key() {
+                Some(key) if encryption_holds(&key, &own, &self.proofs.consensus) => {}
+                Some(_) => wrong(ENCRYPTION_PROOF, false_proof()),
+                None => wrong(ENCRYPTION_KEY, "is no point of ristretto255".to_owned()),
             }
-            Err(problem) => wrong("consensus_key", problem.to_string()),
+        } else {
+            match proves(proposal.scheme(), &self.member, own, &self.proofs) {
+                Ok(true) => {}
+                Ok(false) => wrong(CONSENSUS_PROOF, false_proof()),
+                Err(KeyProblem::FalsePossession) => {
+                    let what = "does not hold for its `consensus_key`";
+                    wrong("proof_of_possession", what.to_owned());
+                }
+                Err(problem) => wrong(CONSENSUS_KEY, problem.to_string()),
+            }
         }
         let administrator = self.administrator.zip(self.proofs.administrator);
         let ed25519 = [
@@ -265,6 +364,48 @@ impl Owner {
             }
         }
     }
+}
+
+/// The file has the key that the proposal's scheme asks of owners, and no other. A file of another
+/// proposal is refused for that, so it may have either.
+fn check_keys(
+    settings: &Settings,
+    proposal: &Proposal,
+    place: &Place,
+    findings: &mut Vec<Finding>,
+) {
+    let scheme = proposal.scheme();
+    let encrypts = match settings.bytes("proposal") == Some(proposal.digest().0) {
+        true => scheme.is_dealt(),
+        false => settings.mentions(ENCRYPTION_KEY),
+    };
+    let consensus = [CONSENSUS_KEY, CONSENSUS_PROOF];
+    let encryption = [ENCRYPTION_KEY, ENCRYPTION_PROOF];
+    let (wanted, others) = match encrypts {
+        true => (encryption, [&consensus[..], &["proof_of_possession"]].concat()),
+        false => (consensus, encryption.to_vec()),
+    };
+    for field in OWNER_FIELDS.iter().filter(|field| wanted.contains(&field.key)) {
+        if !settings.mentions(field.key) {
+            findings.push(Finding::new(
+                format!("`{}` is missing", field.key),
+                place.clone(),
+                format!("add it: expected {}", field.kind),
+            ));
+        }
+    }
+    for key in others.into_iter().filter(|key| settings.mentions(key)) {
+        findings.push(Finding::new(
+            format!("`{key}` is set, and the proposal's `signatures` is \"{scheme}\""),
+            settings.source(key),
+            "take the file again from the owner, who joins this proposal",
+        ));
+    }
+}
+
+fn encryption_holds(key: &EncryptionKey, statement: &Statement, proof: &Signature) -> bool {
+    let proof: Result<&[u8; PROOF_BYTES], _> = proof.as_bytes().try_into();
+    proof.is_ok_and(|proof| key.has_proved(statement.as_bytes(), proof))
 }
 
 /// The digest of all that an owner says of itself.
@@ -299,6 +440,6 @@ fn proves(
     Ok(alone.verify(&[Check::Replica(share)]) == [true])
 }
 
-fn has_signed(key: PublicKey, statement: Statement, signature: Signature) -> bool {
+pub(super) fn has_signed(key: PublicKey, statement: Statement, signature: Signature) -> bool {
     Ed25519::default().verify(&[Check::Client { key, statement, signature }]) == [true]
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use quorate_core::base::crypto::{ClientSigner as _, PublicKey};
-use quorate_core::base::membership::MAX_REPLICAS;
+use quorate_core::base::membership::{MAX_REPLICAS, quorum};
 use quorate_core::base::wire::put_bytes;
 use quorate_core::{Digest, ReplicaId};
+use quorate_crypto::bls::threshold;
 use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
 use crate::config::cluster::{self, Member};
@@ -20,6 +21,7 @@ use crate::config::schema::{Field, Kind, List, Preset, Schema, Settings, Value};
 pub const LEAST_OWNERS: usize = 4;
 
 pub(super) const ADMINISTRATORS: &str = "governance.administrators";
+pub(super) const GROUP_KEY: &str = "group_key";
 const APPROVALS: &str = "governance.approvals";
 
 /// What a file may set only with some protocols or leaders.
@@ -212,15 +214,11 @@ fn digest(settings: &Settings, owners: &BTreeSet<String>) -> Digest {
 fn check(file: &Path, settings: &Settings, owners: usize, findings: &mut Vec<Finding>) {
     let scheme = scheme(settings);
     let source = settings.source("signatures");
-    if scheme.is_dealt() {
+    if scheme.is_dealt() && settings.mentions(GROUP_KEY) {
         return findings.push(Finding::new(
-            format!(
-                "`signatures` is \"{scheme}\": its keys are shares of one, and the dealer who makes \
-                 them knows all of them"
-            ),
-            source,
-            "set signatures = \"bls12-381\", which joins signatures as well; or have somebody deal whom \
-             all trust (`quorate keygen --threshold`; docs/operations.md, \"Keys\")",
+            "`group_key` is set, and the owners generate it together",
+            settings.source(GROUP_KEY),
+            "leave it out: it comes of what all deal (`quorate genesis deal`)",
         ));
     }
     if scheme == SchemeName::None {
@@ -236,7 +234,13 @@ fn check(file: &Path, settings: &Settings, owners: usize, findings: &mut Vec<Fin
         trial.set(ADMINISTRATORS, Value::Keys(keys.collect()), settings.source(APPROVALS));
     }
     let place = Place::File(file.to_owned());
-    let members = (0..owners).filter_map(|id| stand_in_member(scheme, id));
+    let mut keys: Vec<_> = (0..owners).filter_map(|id| stand_in_key(scheme, id)).collect();
+    if scheme.is_dealt() {
+        let Ok(deal) = threshold::deal(owners, quorum(owners)) else { return };
+        trial.set(GROUP_KEY, Value::Hex(deal.group.to_vec()), Place::Default);
+        keys = deal.shares.into_iter().map(ConsensusKey::dealt).collect();
+    }
+    let members = keys.iter().enumerate().map(|(id, key)| stand_in_member(key, id));
     let list = members.map(|member| (place.clone(), member.settings())).collect();
     cluster::from_document(file, &Document { settings: trial, list }, findings);
 }
@@ -251,15 +255,18 @@ fn stand_in(number: usize) -> SecretKey {
     SecretKey::from_seed(&seed(number))
 }
 
-fn stand_in_member(scheme: SchemeName, id: usize) -> Option<Member> {
-    let consensus = ConsensusKey::from_bytes(scheme, &seed(10_000 + id))?;
-    Some(Member {
+fn stand_in_key(scheme: SchemeName, id: usize) -> Option<ConsensusKey> {
+    ConsensusKey::from_bytes(scheme, &seed(10_000 + id))
+}
+
+fn stand_in_member(consensus: &ConsensusKey, id: usize) -> Member {
+    Member {
         id: ReplicaId(id as u16),
-        consensus_key: public_half(&consensus),
+        consensus_key: public_half(consensus),
         proof_of_possession: consensus.proof_of_possession(),
         transport_key: stand_in(20_000 + id).public_key(),
         peer_address: HostPort::loopback(1 + 2 * id as u16),
         client_address: HostPort::loopback(2 + 2 * id as u16),
         name: None,
-    })
+    }
 }

@@ -62,7 +62,7 @@ impl Signatures {
     #[must_use]
     pub fn of(cluster: &Cluster, id: ReplicaId, key: &ConsensusKey) -> Self {
         let mut signatures = Self::none(cluster);
-        signatures.by_replica.insert(id, key.sign(&statement(cluster)));
+        signatures.by_replica.insert(id, key.sign(&statement(cluster, id)));
         signatures
     }
 
@@ -131,11 +131,14 @@ impl Signatures {
     fn check(&self, cluster: &Cluster, list: &[(Place, Settings)], findings: &mut Vec<Finding>) {
         // Never for a cluster that was loaded.
         let Ok(scheme) = cluster.scheme() else { return };
-        let statement = statement(cluster);
         let shares: Vec<_> = self
             .by_replica
             .iter()
-            .map(|(id, signature)| Share { signer: *id, statement, signature: *signature })
+            .map(|(id, signature)| Share {
+                signer: *id,
+                statement: statement(cluster, *id),
+                signature: *signature,
+            })
             .collect();
         let checks: Vec<_> = shares.iter().copied().map(Check::Replica).collect();
         for (share, holds) in shares.iter().zip(scheme.verify(&checks)) {
@@ -194,6 +197,13 @@ fn label(cluster: &Cluster, id: ReplicaId) -> String {
     cluster.member(id).map_or_else(|| id.to_string(), |member| member.label())
 }
 
-fn statement(cluster: &Cluster) -> Statement {
-    Statement::genesis(&cluster.genesis_digest(), Part::Sealed as u8, &cluster.chain_digest())
+/// What the owner of replica `id` signs. Where consensus keys are shares of one, it names the
+/// replica: from a quorum's signatures of one statement, anybody computes those of all others.
+fn statement(cluster: &Cluster, id: ReplicaId) -> Statement {
+    let mut content = cluster.chain_digest();
+    if cluster.signatures.is_dealt() {
+        let bytes = [&content.0[..], &id.0.to_le_bytes()].concat();
+        content = Digest::of("quorate genesis sealed by a replica 1", &bytes);
+    }
+    Statement::genesis(&cluster.genesis_digest(), Part::Sealed as u8, &content)
 }
