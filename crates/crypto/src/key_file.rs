@@ -249,6 +249,12 @@ fn parse(
         return Err(no_header());
     }
     let name = words.next().and_then(|name| std::str::from_utf8(name).ok());
+    if name == Some(ENCRYPTION) && scheme != ENCRYPTION {
+        let owner = "a key that others encrypt shares to";
+        return Err(wrong(&format!(
+            "holds a key of {ENCRYPTION}, {owner}, where one of {scheme} is expected"
+        )));
+    }
     if name != Some(scheme) {
         let found = name.and_then(|name| name.parse().ok());
         return Err(found.map_or_else(no_header, Fault::Scheme));

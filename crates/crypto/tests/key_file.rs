@@ -160,6 +160,12 @@ fn a_key_of_another_scheme_is_refused_and_both_are_named() {
     assert!(!text.contains("9d61b19d"), "{text}");
     put(&path, &GOOD.replace("ed25519", "bls12-381-threshold"), 0o600);
     assert!(matches!(key_file::read(&path), Err(KeyFileError::Scheme { .. })));
+    // As where `encryption.key` is in the place of `consensus.key`.
+    put(&path, &GOOD.replace("ed25519", "ristretto255"), 0o600);
+    let text = key_file::read_consensus(&path, SchemeName::BlsThreshold).unwrap_err().to_string();
+    let both = ["holds a key of ristretto255", "one of bls12-381-threshold is expected"];
+    assert!(both.iter().all(|part| text.contains(part)), "{text}");
+    assert!(!text.contains("9d61b19d"), "{text}");
     // An unknown scheme name is not repeated: it may be the key, in the wrong place.
     put(&path, &GOOD.replace(" ed25519", ""), 0o600);
     let text = key_file::read(&path).unwrap_err().to_string();

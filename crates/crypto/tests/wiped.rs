@@ -140,22 +140,26 @@ fn shares_are_wiped_when_they_are_dropped() {
     assert_eq!(found(&secrets, || drop(deal)), 0);
 }
 
-/// What a member of a key generation computes: its dealing, and its share.
+/// What a member of a key generation computes: its dealing, and its share. A quorum of five is more
+/// than a small vector holds before it grows.
 #[test]
 fn a_key_generation_leaves_nothing_behind() {
-    let seeds: Vec<[u8; 32]> = (0..4u8).map(|at| *blake3::hash(&[at]).as_bytes()).collect();
+    let seeds: Vec<[u8; 32]> = (0..7u8).map(|at| *blake3::hash(&[at]).as_bytes()).collect();
     let keys: Vec<_> = seeds.iter().map(DecryptionKey::from_seed).collect();
     let public: Vec<_> = keys.iter().map(|key| key.public_key().to_bytes()).collect();
-    let round = Round::new([7; 32], &public, 3).unwrap();
+    let round = Round::new([7; 32], &public, 5).unwrap();
     let mut generation = Generation::new(round.clone());
     for (dealer, seed) in seeds.iter().enumerate() {
         generation.take_dealing(dealer, &round.deal(dealer, seed).unwrap()).unwrap();
     }
     let share = *generation.share(0, &keys[0]).unwrap().to_bytes();
+    let coefficients = round.coefficients(0, &seeds[0]);
+    assert_eq!(coefficients.len(), 5);
+    let secrets = [&[seeds[0], share][..], &coefficients].concat();
     let work = || {
         let key = Box::new(DecryptionKey::from_seed(&seeds[0]));
         drop(round.deal(0, &seeds[0]));
         drop(Box::new(generation.share(0, &key).unwrap()));
     };
-    assert_eq!(found(&[seeds[0], share], work), 0);
+    assert_eq!(found(&secrets, work), 0);
 }

@@ -2,10 +2,10 @@
 //! files say, and why they can be believed, is in [`crate::config::genesis`].
 
 mod dealing;
+mod written;
 
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use quorate_core::Digest;
 use quorate_core::base::crypto::ClientSigner as _;
@@ -20,7 +20,10 @@ use crate::config::{
     node_file_text, public_half,
 };
 
+use written::write_new;
+
 pub use dealing::{Checked, check, deal};
+pub use written::write_once;
 
 /// Writes a proposal to these owners with these values, the defaults of the others, and an identity
 /// that no other has. The file must not be there.
@@ -281,6 +284,8 @@ fn as_signed_before(file: &Path, cluster: &Cluster, home: &Home) -> Result<(), C
     }
     let before = load_cluster_alone(&signed)?.0;
     let differences = differences(&before, cluster);
+    // Other dealings or complaints make another share.
+    let share = if cluster.signatures.is_dealt() { "consensus.key, " } else { "" };
     let findings: Vec<_> = differences
         .iter()
         .map(|difference| Finding {
@@ -288,53 +293,13 @@ fn as_signed_before(file: &Path, cluster: &Cluster, home: &Home) -> Result<(), C
             place: Place::File(file.to_owned()),
             remedy: format!(
                 "if all owners agreed on the change, and no replica has begun: remove {}, and beside \
-                 it cluster.toml, node.toml, genesis-signature.toml and genesis-signatures.toml; then \
+                 it {share}cluster.toml, node.toml, genesis-signature.toml and genesis-signatures.toml; then \
                  sign again",
                 signed.display()
             ),
         })
         .collect();
     if findings.is_empty() { Ok(()) } else { Err(ConfigError { findings }) }
-}
-
-/// Writes a file that is not there, or says this already.
-pub fn write_once(path: &Path, text: &str) -> Result<(), Finding> {
-    if std::fs::read(path).is_ok_and(|found| found == text.as_bytes()) {
-        return Ok(());
-    }
-    write_new(path, text)
-}
-
-/// Writes a file that is not there. It is there as a whole or not at all, whenever this is killed.
-fn write_new(path: &Path, text: &str) -> Result<(), Finding> {
-    let written = draft_of(path).and_then(|draft| {
-        let linked = write_draft(&draft, text).and_then(|()| std::fs::hard_link(&draft, path));
-        // The draft may not be there: its creation may be what failed.
-        let removed = std::fs::remove_file(&draft);
-        linked.and(removed)
-    });
-    written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Finding {
-            what: "there is another file of this name already".to_owned(),
-            place: Place::File(path.to_owned()),
-            remedy: "name another one, or move this one away: it is never written over".to_owned(),
-        },
-        _ => failed(&error, path),
-    })
-}
-
-/// A file beside `path` that no other process writes to.
-fn draft_of(path: &Path) -> std::io::Result<PathBuf> {
-    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidFilename)?;
-    let mut draft = name.to_owned();
-    draft.push(format!(".draft-{}", std::process::id()));
-    Ok(path.with_file_name(draft))
-}
-
-fn write_draft(draft: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = std::fs::File::create(draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {

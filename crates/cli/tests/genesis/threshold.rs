@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::process::Output;
 
-use quorate_crypto::key_file;
-use quorate_node::config::Home;
-use quorate_node::config::genesis::{Files, Proposal, begin};
+use quorate_crypto::bls::threshold::generation::Round;
+use quorate_crypto::{SecretKey, key_file};
+use quorate_node::config::genesis::{Files, Own, Owner, Proposal, Reached, Secrets, begin};
+use quorate_node::config::{Home, HostPort};
 
 use super::program::{code, err, json, out};
 use super::{OWNERS, Owners, says};
@@ -28,6 +29,11 @@ fn deal(owners: &Owners, name: &str) {
 
 /// An owner's dealing, which it signed, with shares for some owners that do not fit.
 fn deal_wrongly(owners: &Owners, dealer: usize, victims: &[usize]) {
+    deal_as(owners, dealer, |round, seed| round.deal_wrongly(dealer, seed, victims).unwrap());
+}
+
+/// An owner signs these bytes as its dealing.
+fn deal_as(owners: &Owners, dealer: usize, dealing: impl FnOnce(&Round, &[u8; 32]) -> Vec<u8>) {
     let name = OWNERS[dealer];
     let path = |file: &str| owners.path().join(file);
     let proposal = Proposal::load(&path("p.toml")).unwrap();
@@ -36,8 +42,7 @@ fn deal_wrongly(owners: &Owners, dealer: usize, victims: &[usize]) {
     let home = Home::new(path(name));
     let key = key_file::read_decryption(&home.encryption_file()).unwrap();
     let transport = key_file::read(&home.config_folder().join("transport.key")).unwrap();
-    let round = generation.generation().round();
-    let dealing = round.deal_wrongly(dealer, key.seed(), victims).unwrap();
+    let dealing = dealing(generation.generation().round(), key.seed());
     owners.write(&format!("{name}.deal"), &generation.dealing_text(name, &dealing, &transport));
 }
 
@@ -220,6 +225,7 @@ fn dealings_and_complaints_that_are_not_their_owners_are_refused() {
     owners.write("alice.complaints", &text.replace("name = \"alice\"", "name = \"bob\""));
     let said = owners.refused(&sealing(&complaints));
     says(&said, &["the complaint of bob about dora comes with evidence that does not belong"]);
+    says(&said, &["remove this table, keep the other complaints in the file"]);
     owners.write("alice.complaints", &text.replace("dealer = \"dora\"", "dealer = \"eve\""));
     says(&owners.refused(&sealing(&complaints)), &["eve is none of the owners"]);
     let table = text.split_once("[[complaints]]").unwrap().1;
@@ -228,6 +234,95 @@ fn dealings_and_complaints_that_are_not_their_owners_are_refused() {
         &format!("{text}{}", format!("[[complaints]]{table}").repeat(4)),
     );
     says(&owners.refused(&sealing(&complaints)), &["more complaints than there are dealers"]);
+    owners.write("alice.complaints", &format!("{text}[[complaints]]{table}"));
+    let said = owners.refused(&sealing(&complaints));
+    says(&said, &["alice complains of dora twice", "remove this table"]);
+}
+
+/// One who cheats does not make the others begin again.
+#[test]
+fn an_owner_who_signs_what_is_no_dealing_is_named_and_is_not_in_the_key() {
+    let owners = dealt(4);
+    let honest = owners.read("dora.deal");
+    let changed = |round: &Round, seed: &[u8; 32]| {
+        let mut dealing = round.deal(3, seed).unwrap();
+        dealing[200] ^= 1;
+        dealing
+    };
+    deal_as(&owners, 3, changed);
+    assert_eq!(code(&check(&owners, "alice", &[])), 0);
+    deal_as(&owners, 3, |_, _| vec![7; 10]);
+    for name in OWNERS {
+        let said = check(&owners, name, &[]);
+        assert_eq!(code(&said), 0, "{}", err(&said));
+        let line = out(&said).lines().find(|line| line.contains("dora")).unwrap().to_owned();
+        says(&line, &["cheated"]);
+    }
+    // Whoever has another one of hers sees that she signed both.
+    owners.write("again.deal", &honest);
+    says(&owners.refused(&sealing(&["again.deal"])), &["dora deals twice, and both bear"]);
+    let no_dealing = owners.read("dora.deal");
+    owners.write("dora.deal", &honest);
+    owners.write("again.deal", &no_dealing);
+    says(&owners.refused(&sealing(&["again.deal"])), &["dora deals twice, and both bear"]);
+    owners.write("dora.deal", &no_dealing);
+    begin_together(&owners, &[]);
+}
+
+/// Complaints follow from the dealings. Those of an earlier check say nothing of later dealings.
+#[test]
+fn a_check_replaces_the_complaints_of_an_earlier_one() {
+    let owners = dealt(4);
+    let complaints = || std::fs::read_to_string(file(&owners)).unwrap();
+    fn file(owners: &Owners) -> PathBuf {
+        owners.path().join("alice/config/genesis-complaints.toml")
+    }
+    deal_wrongly(&owners, 3, &[0]);
+    assert_eq!(code(&check(&owners, "alice", &[])), 1);
+    says(&complaints(), &["dealer = \"dora\""]);
+    // Dora hands over another one, and now carol cheats.
+    hand_over(&owners, "dora", "dealing", "deal");
+    deal_wrongly(&owners, 2, &[0]);
+    let said = check(&owners, "alice", &[]);
+    assert_eq!(code(&said), 1);
+    says(&err(&said), &["what carol dealt to this owner does not fit"]);
+    says(&complaints(), &["dealer = \"carol\""]);
+    assert!(!complaints().contains("dora"), "{}", complaints());
+    // Carol is named even where the file cannot be written.
+    std::fs::remove_file(file(&owners)).unwrap();
+    std::fs::create_dir(file(&owners)).unwrap();
+    let said = err(&check(&owners, "alice", &[]));
+    says(&said, &["what carol dealt to this owner does not fit", "genesis-complaints.toml"]);
+    std::fs::remove_dir(file(&owners)).unwrap();
+    assert_eq!(code(&check(&owners, "alice", &[])), 1);
+    // Nothing is left to complain of.
+    hand_over(&owners, "carol", "dealing", "deal");
+    assert_eq!(code(&check(&owners, "alice", &[])), 0);
+    assert!(!file(&owners).exists());
+}
+
+/// Bob complains when alice has signed. The remedy that she is told is all that she has to do.
+#[test]
+fn an_owner_who_signed_before_a_complaint_came_signs_again() {
+    let owners = dealt(4);
+    deal_wrongly(&owners, 3, &[1]);
+    let early = sealed(&owners, &[]);
+    owners.done(&signing("alice", &early, &[]));
+    assert_eq!(code(&check(&owners, "bob", &[])), 1);
+    hand_over(&owners, "bob", "complaints", "complaints");
+    let complaints = ["--complaints", "bob.complaints"];
+    std::fs::remove_file(owners.path().join("cluster.toml")).unwrap();
+    let late = sealed(&owners, &complaints);
+    let said = owners.refused(&signing("alice", &late, &complaints));
+    let files = "consensus.key, cluster.toml, node.toml, genesis-signature.toml and";
+    says(&said, &["in what this owner signed before", "genesis-signed.toml", files]);
+    let names =
+        "genesis-signed.toml, consensus.key, cluster.toml, node.toml, genesis-signature.toml";
+    for name in names.split(", ") {
+        std::fs::remove_file(owners.path().join("alice/config").join(name)).unwrap();
+    }
+    std::fs::remove_file(owners.path().join("cluster.toml")).unwrap();
+    begin_together(&owners, &complaints);
 }
 
 /// Two of four cheat, so two dealers are left, who would know the key together: fewer than sign.
@@ -253,6 +348,25 @@ fn all_deal_again_when_an_owner_joins_again() {
     says(&said, &["no owner among these files has the encryption key of carol"]);
     let said = owners.refused(&[&["genesis", "deal"], &MEMBERS[..], &["--home", "dora"]].concat());
     says(&said, &["another file of this name", "genesis-dealing.toml"]);
+}
+
+/// Whoever holds the key reads what is dealt to both. Each proved that it does.
+#[test]
+fn owners_who_have_one_encryption_key_are_both_named() {
+    let owners = Owners::new(&["--signatures", "bls12-381-threshold"]);
+    let path = |file: &str| owners.path().join(file);
+    let proposal = Proposal::load(&path("p.toml")).unwrap();
+    let alices = Home::new(path("alice")).encryption_file();
+    let secrets = Secrets {
+        consensus: Own::Decryption(key_file::read_decryption(&alices).unwrap()),
+        transport: SecretKey::generate().unwrap(),
+        administrator: None,
+    };
+    let reached = Reached { peer: HostPort::loopback(7004), client: HostPort::loopback(7005) };
+    owners.write("carol.toml", &Owner::new(&proposal, "carol", reached, &secrets).to_toml());
+    let said = owners.refused(&[&["genesis", "deal"], &MEMBERS[..], &["--home", "bob"]].concat());
+    let remedy = "have alice and carol join again";
+    says(&said, &["alice and carol have one encryption key", "carol.toml", remedy]);
 }
 
 #[test]

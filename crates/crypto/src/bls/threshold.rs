@@ -33,10 +33,11 @@
 //! A replica does not choose its key. The dealer chooses all of them, so no key is derived from
 //! others' keys, which is the attack that [`super::possession`] prevents. A dishonest dealer needs
 //! no such attack: it knows every share. Where the members generate the key together, each proves
-//! that it knows what it adds to the sum ([`generation`]). When the committee is loaded,
-//! [`Committee::read`] checks that all keys lie on one polynomial of degree t − 1 exactly. Keys
-//! mixed from two runs would make valid signatures but invalid certificates. With a smaller degree,
-//! fewer than t replicas could sign.
+//! that it knows what it adds to the committee's secret. That says nothing about the members' keys:
+//! each member has to sign once with its share before the keys are used ([`generation`], "What is
+//! not"). When the committee is loaded, [`Committee::read`] checks that all keys lie on one
+//! polynomial of degree t − 1 exactly. Keys mixed from two runs would make valid signatures but
+//! invalid certificates. With a smaller degree, fewer than t replicas could sign.
 //!
 //! # What a share does not prove
 //!

@@ -11,6 +11,7 @@ use quorate_crypto::bls::threshold::generation::{DecryptionKey, ShareError};
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SchemeName};
 
+use super::written::{remove, replace};
 use super::{CONSENSUS, TRANSPORT, failed, misplaced, unread, write_once};
 use crate::config::genesis::{Files, KeyGeneration, Owner, Proposal, begin, generate};
 use crate::config::{ConfigError, Finding, Home, Place};
@@ -47,10 +48,12 @@ pub fn deal(members: &[PathBuf], home: &Home) -> Result<KeyGeneration, ConfigErr
     Ok(generation)
 }
 
-/// Checks what all dealt to the owner of this home, and writes its complaints, if there are any.
+/// Checks what all dealt to the owner of this home. Its complaints take the place of those of an
+/// earlier check: they follow from the files and bind nobody. Without any, there is no such file.
 ///
 /// # Errors
-/// [`ConfigError`] with everything that is wrong with a file.
+/// [`ConfigError`] with everything that is wrong with a file. If the complaints cannot be written,
+/// it names the dealers first.
 pub fn check(files: &Files<'_>, home: &Home) -> Result<Checked, ConfigError> {
     let (proposal, owner) = own(home)?;
     let generation = generate(&proposal, files)?;
@@ -58,15 +61,28 @@ pub fn check(files: &Files<'_>, home: &Home) -> Result<Checked, ConfigError> {
     let key = decryption_key(home)?;
     let complaints = generation.generation().complaints(place, &key);
     let complaints = complaints.map_err(|error| refused(&error, &generation, home))?;
-    if !complaints.is_empty() {
-        let text = generation.complaints_text(owner.name(), &complaints);
-        write_once(&home.complaints_file(), &text)?;
-    }
     let known = generation.generation().disqualified();
     let unknown = complaints.iter().filter(|it| !known.contains_key(&it.dealer));
     let names = generation.names();
-    let complained_of = unknown.filter_map(|it| names.get(it.dealer).cloned()).collect();
+    let complained_of: Vec<String> =
+        unknown.filter_map(|it| names.get(it.dealer).cloned()).collect();
+    let file = home.complaints_file();
+    let written = match complaints.is_empty() {
+        true => remove(&file),
+        false => replace(&file, &generation.complaints_text(owner.name(), &complaints)),
+    };
+    written.map_err(|failure| not_complained(&complained_of, &file, failure))?;
     Ok(Checked { generation, complained_of })
+}
+
+/// Names the dealers, whose complaints were not written.
+fn not_complained(dealers: &[String], file: &Path, failure: Finding) -> ConfigError {
+    let named = dealers.iter().map(|name| Finding {
+        what: format!("what {name} dealt to this owner does not fit, and no complaint says so yet"),
+        place: Place::File(file.to_owned()),
+        remedy: "see to what is wrong with this file, and check again".to_owned(),
+    });
+    ConfigError { findings: named.chain([failure]).collect() }
 }
 
 /// The share of the owner of this home: its consensus key.

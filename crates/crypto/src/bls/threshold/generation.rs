@@ -26,17 +26,27 @@
 //!
 //! * **Secrecy.** At least t dealers must qualify. So fewer than t members that share all they know
 //!   lack the polynomial of one qualified dealer, and have fewer than t of its values.
-//! * **Progress.** The n − f = t correct dealers always qualify, as no valid complaint against a
-//!   correct dealer exists.
+//! * **Progress.** A correct dealer whose dealing was taken always qualifies, as no valid complaint
+//!   against it exists. So the n − f = t correct ones are enough. All members must take the same
+//!   dealings: who deals twice, or to some only, leaves it to the members to agree which counts.
 //! * **Every correct member has its share.** It complains of every share that does not fit.
 //!
 //! # What is not
 //!
+//! Only a₀ is proved. The commitments to the other coefficients may be any points. While fewer than
+//! t members collude that does no harm to signatures under the committee's key. It matters for sums
+//! under the *members'* keys (time-outs): of n = 7, four that collude can choose a coefficient with
+//! which one of them has a key that cancels others' in a weighted sum. That member then has no
+//! share, and can sign nothing. So whoever uses the keys asks every member to sign once with its
+//! share, and begins only when all have. The genesis ceremony does: its signatures are the proof of
+//! possession of the members' keys. Another user of [`Generation`] must do the same.
+//!
 //! The key is not uniform. The last dealer sees the other commitments, and may choose its own, or
 //! provoke its own disqualification, to set some bits of the public key (Gennaro et al., section
-//! 3). For BLS signatures this is harmless: whoever forges under the biased key can forge under a
-//! uniform one (Gurkan, Jovanovic, Maller, Meiklejohn, Stern, Tomescu, "Aggregatable Distributed
-//! Key Generation", EUROCRYPT 2021, which proves it for Pedersen's key generation).
+//! 3). For BLS signatures under the committee's key this is harmless: whoever forges under the
+//! biased key can forge under a uniform one (Gurkan, Jovanovic, Maller, Meiklejohn, Stern, Tomescu,
+//! "Aggregatable Distributed Key Generation", EUROCRYPT 2021, which proves it for Pedersen's key
+//! generation). The proof does not cover sums under members' keys.
 //!
 //! # Encryption
 //!

@@ -5,6 +5,7 @@
 //! every owner says of itself. Each dealing is signed by its dealer's transport key, so nobody
 //! deals for another. A complaint proves itself.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use quorate_core::Digest;
@@ -13,7 +14,7 @@ use quorate_core::base::membership::{MAX_REPLICAS, quorum};
 use quorate_core::base::wire::put_bytes;
 use quorate_crypto::SecretKey;
 use quorate_crypto::bls::threshold::generation::{
-    COMPLAINT_BYTES, Complaint, Failed, Generation, Outcome, Round,
+    COMPLAINT_BYTES, Complaint, Failed, Generation, Outcome, Round, RoundError,
 };
 
 use super::owner::{Owner, has_signed};
@@ -70,6 +71,9 @@ static COMPLAINTS: Schema = Schema {
     }),
 };
 
+/// A complaint proves itself, so anybody may take one out of a file and keep the others.
+const REMOVE: &str = "remove this table, keep the other complaints in the file, and tell its owner";
+
 /// The key generation of a ceremony: what owners dealt, and who was shown to have cheated.
 #[derive(Clone, Debug)]
 pub struct KeyGeneration {
@@ -77,6 +81,9 @@ pub struct KeyGeneration {
     /// In the order of their names.
     names: Vec<String>,
     generation: Generation,
+    /// What owners signed as their dealings and is none, by place. Its owner is not in the key:
+    /// everybody who has the file sees that.
+    refused: BTreeMap<usize, Vec<u8>>,
 }
 
 impl KeyGeneration {
@@ -99,11 +106,10 @@ impl KeyGeneration {
                 gathering,
                 names: owners.iter().map(|(_, owner)| owner.name().to_owned()).collect(),
                 generation: Generation::new(round),
+                refused: BTreeMap::new(),
             }),
             Err(error) => {
-                let place = Place::File(proposal.file.clone());
-                let remedy = "have the owner join again, in another folder";
-                findings.push(Finding::new(format!("no key can be made: {error}"), place, remedy));
+                findings.push(no_round(error, proposal, owners));
                 None
             }
         }
@@ -182,7 +188,9 @@ impl KeyGeneration {
         for file in files.dealings {
             self.take_dealing(file, owners, findings);
         }
-        let has_dealt = |place: &usize| self.generation.dealing(*place).is_some();
+        let has_dealt = |place: &usize| {
+            self.generation.dealing(*place).is_some() || self.refused.contains_key(place)
+        };
         let missing: Vec<_> = (0..self.names.len()).filter(|place| !has_dealt(place)).collect();
         if findings.len() == before
             && let [first, ..] = missing[..]
@@ -226,21 +234,28 @@ impl KeyGeneration {
             findings.push(Finding::new(what, from("transport_proof"), again));
             return None;
         }
-        match self.generation.take_dealing(dealer, &bytes) {
-            Ok(true) => {}
-            Ok(false) => findings.push(Finding::new(
+        if !self.take_signed(dealer, &bytes) {
+            findings.push(Finding::new(
                 format!("{name} deals twice, and both bear its signature"),
                 from("name"),
                 "ask that owner which one all others have; if they differ, begin another ceremony \
                  without it",
-            )),
-            Err(fault) => findings.push(Finding::new(
-                format!("the dealing of {name} {fault}; {name} signed it"),
-                from("dealing"),
-                again,
-            )),
+            ));
         }
         Some(())
+    }
+
+    /// Takes what an owner signed as its dealing. If it is none, its owner is disqualified, and
+    /// nobody else has to begin again. Returns `false` if the owner signed another one as well:
+    /// then the others have to agree which of the two all have.
+    fn take_signed(&mut self, dealer: usize, bytes: &[u8]) -> bool {
+        if let Some(refused) = self.refused.get(&dealer) {
+            return refused == bytes;
+        }
+        self.generation.take_dealing(dealer, bytes).unwrap_or_else(|_| {
+            self.refused.insert(dealer, bytes.to_vec());
+            true
+        })
     }
 
     fn take_complaints(&mut self, file: &Path, findings: &mut Vec<Finding>) -> Option<()> {
@@ -258,6 +273,7 @@ impl KeyGeneration {
             findings.push(Finding::new(what, place, "leave this file out"));
             return None;
         }
+        let mut dealers = BTreeSet::new();
         for (place, element) in &list {
             let named = element.text("dealer")?;
             let refused = |what: String, key: &str, remedy: &str| {
@@ -266,16 +282,21 @@ impl KeyGeneration {
             };
             let Some(dealer) = self.place_of(&named) else {
                 let what = format!("{named} is none of the owners");
-                findings.push(refused(what, "dealer", "leave this file out"));
+                findings.push(refused(what, "dealer", REMOVE));
                 continue;
             };
+            if !dealers.insert(dealer) {
+                let what = format!("{name} complains of {named} twice");
+                findings.push(refused(what, "dealer", REMOVE));
+                continue;
+            }
             let digest = self.generation.dealing(dealer).map(|dealing| dealing.digest());
             if digest != element.bytes("dealing") {
                 findings.push(refused(
                     format!("the complaint of {name} is about another dealing of {named}"),
                     "dealing",
                     "compare the two files of that dealer: if both bear its signature, it cheats; begin \
-                     another ceremony without it",
+                     another ceremony without it. If yours is the one that all have, remove this table",
                 ));
                 continue;
             }
@@ -285,7 +306,7 @@ impl KeyGeneration {
                 findings.push(refused(
                     format!("the complaint of {name} about {named} {problem}"),
                     "evidence",
-                    "leave this file out, and ask its owner",
+                    REMOVE,
                 ));
             }
         }
@@ -323,15 +344,49 @@ impl KeyGeneration {
         let finding = |error: Failed| {
             let place = Place::Flag("--dealings".to_owned());
             let cheats: Vec<_> = self.cheats().collect();
-            let among = format!("begin another ceremony without {}", cheats.join(", "));
-            Finding::new(format!("no key can be made: {error}"), place, among)
+            let remedy = match cheats.is_empty() {
+                true => "have all owners join and deal again".to_owned(),
+                false => format!("begin another ceremony without {}", cheats.join(", ")),
+            };
+            Finding::new(format!("no key can be made: {error}"), place, remedy)
         };
         outcome.map_err(|error| findings.push(finding(error))).ok()
     }
 
     /// The names of the owners that were shown to have cheated.
     pub fn cheats(&self) -> impl Iterator<Item = &str> {
-        let named = |dealer: &usize| self.names.get(*dealer).map(String::as_str);
-        self.generation.disqualified().keys().filter_map(named)
+        let disqualified = self.generation.disqualified();
+        let has_cheated =
+            |place: &usize| disqualified.contains_key(place) || self.refused.contains_key(place);
+        let cheats = self.names.iter().enumerate().filter(move |(place, _)| has_cheated(place));
+        cheats.map(|(_, name)| name.as_str())
     }
+}
+
+/// Why these owners cannot generate a key, with the file of an owner who has to join again.
+fn no_round(error: RoundError, proposal: &Proposal, owners: &[(&PathBuf, Owner)]) -> Finding {
+    let again = "have the owner join again, in another folder";
+    let of =
+        |place: usize| owners.get(place).map(|(file, owner)| (Place::File((*file).clone()), owner));
+    match error {
+        RoundError::Shared(first, second) => {
+            if let Some(((_, one), (place, other))) = of(first).zip(of(second)) {
+                let (one, other) = (one.name(), other.name());
+                let what = format!("no key can be made: {one} and {other} have one encryption key");
+                // Each proved that it holds it, so each can read what is dealt to the other.
+                let remedy = format!("have {one} and {other} join again, each in another folder");
+                return Finding::new(what, place, remedy);
+            }
+        }
+        RoundError::Key(at) => {
+            if let Some((place, owner)) = of(at) {
+                let what =
+                    format!("no key can be made: the encryption key of {} is none", owner.name());
+                return Finding::new(what, place, again);
+            }
+        }
+        RoundError::Size { .. } => {}
+    }
+    let place = Place::File(proposal.file.clone());
+    Finding::new(format!("no key can be made: {error}"), place, "change the number of owners")
 }

@@ -433,7 +433,7 @@ fn proves(
     let alone = match CommitteeScheme::new(scheme, &[key], None) {
         Ok(alone) => alone,
         Err(CommitteeKeyError::Replica { problem, .. }) => return Err(problem),
-        // A scheme whose keys are dealt, which no proposal has.
+        // A scheme whose keys are dealt: its owners have no consensus key yet to sign with.
         Err(_) => return Ok(false),
     };
     let share = Share { signer: ReplicaId(0), statement, signature: proofs.consensus };

@@ -236,7 +236,13 @@ fn check(file: &Path, settings: &Settings, owners: usize, findings: &mut Vec<Fin
     let place = Place::File(file.to_owned());
     let mut keys: Vec<_> = (0..owners).filter_map(|id| stand_in_key(scheme, id)).collect();
     if scheme.is_dealt() {
-        let Ok(deal) = threshold::deal(owners, quorum(owners)) else { return };
+        let deal = match threshold::deal(owners, quorum(owners)) {
+            Ok(deal) => deal,
+            Err(error) => {
+                let what = format!("no stand-in keys to check it with: {error}");
+                return findings.push(Finding::new(what, place, "try again"));
+            }
+        };
         trial.set(GROUP_KEY, Value::Hex(deal.group.to_vec()), Place::Default);
         keys = deal.shares.into_iter().map(ConsensusKey::dealt).collect();
     }

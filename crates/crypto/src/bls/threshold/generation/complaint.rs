@@ -7,7 +7,7 @@ use super::dealing::Dealing;
 use super::encryption::{BASE, DecryptionKey, PROOF_BYTES, holds, prove, read_point};
 
 /// The tag of proofs that a revealed secret is the shared one.
-const REVEALED: &str = "quorate bls12-381 generation complaint 1";
+pub(super) const REVEALED: &str = "quorate bls12-381 generation complaint 1";
 
 /// Bytes in a complaint, without the names of dealer and member.
 pub const COMPLAINT_BYTES: usize = 32 + PROOF_BYTES;
@@ -85,7 +85,7 @@ impl Round {
 }
 
 /// The digest covers the round and the dealer.
-fn message(dealing: &Dealing, recipient: usize) -> [u8; 40] {
+pub(super) fn message(dealing: &Dealing, recipient: usize) -> [u8; 40] {
     let mut message = [0; 40];
     message[..32].copy_from_slice(&dealing.digest());
     message[32..].copy_from_slice(&(recipient as u64).to_le_bytes());

@@ -116,6 +116,14 @@ impl Round {
         })
     }
 
+    /// The coefficients of [`Self::deal`], each little-endian, as secret as `seed`. For the test
+    /// that searches memory for them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn coefficients(&self, dealer: usize, seed: &[u8; 32]) -> Vec<[u8; 32]> {
+        self.polynomial(dealer, seed, 0).iter().map(|it| it.to_le_bytes()).collect()
+    }
+
     pub(super) fn polynomial(&self, dealer: usize, seed: &[u8; 32], attempt: u64) -> Polynomial {
         let mut stream = self.stream("polynomial", dealer, seed, attempt).finalize_xof();
         let mut polynomial = Zeroizing::new(Vec::with_capacity(self.quorum));
@@ -145,8 +153,11 @@ impl Round {
         randomness: &curve25519_dalek::Scalar,
         shares: &[Zeroizing<[u8; SHARE_BYTES]>],
     ) -> Option<Vec<u8>> {
-        let secrets = polynomial.iter().map(|coefficient| secret_key(*coefficient));
-        let secrets = secrets.collect::<Option<Vec<_>>>()?;
+        // A vector that grew would leave coefficients in the memory that it gave back.
+        let mut secrets = Vec::with_capacity(polynomial.len());
+        for coefficient in polynomial {
+            secrets.push(secret_key(*coefficient)?);
+        }
         let sent = RistrettoPoint::mul_base(randomness).compress();
         let mut content = Vec::with_capacity(self.dealing_bytes());
         secrets.iter().for_each(|secret| content.extend_from_slice(&secret.public_key()));

@@ -12,6 +12,7 @@ use curve25519_dalek::constants::RISTRETTO_BASEPOINT_POINT;
 use curve25519_dalek::ristretto::CompressedRistretto;
 use curve25519_dalek::traits::IsIdentity as _;
 use curve25519_dalek::{RistrettoPoint, Scalar};
+use quorate_core::planted;
 use zeroize::Zeroizing;
 
 use crate::ed25519::RandomnessError;
@@ -182,7 +183,7 @@ pub(super) fn holds(tag: &str, message: &[u8], pairs: &[Pair], proof: &[u8; PROO
 fn challenge(tag: &str, message: &[u8], pairs: &[Pair], first: &[RistrettoPoint]) -> Scalar {
     let mut hasher = blake3::Hasher::new_derive_key("quorate bls12-381 generation challenge 1");
     absorb(&mut hasher, tag, message, pairs);
-    for point in first {
+    for point in planted!("complaint-of-any-secret", &first[..1], first) {
         hasher.update(point.compress().as_bytes());
     }
     *scalar(&hasher)

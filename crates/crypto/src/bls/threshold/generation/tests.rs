@@ -5,7 +5,9 @@ use curve25519_dalek::RistrettoPoint;
 use proptest::prelude::*;
 use quorate_core::base::membership;
 
+use super::complaint::{REVEALED, message};
 use super::dealing::value;
+use super::encryption::{BASE, prove};
 use super::*;
 use crate::bls::curve::Scalar;
 use crate::bls::threshold::dealer::share_out;
@@ -217,6 +219,28 @@ fn a_complaint_that_is_false_or_forged_disqualifies_nobody() {
     assert!(generation.disqualified().is_empty());
     generation.take_complaint(&valid).unwrap();
     assert_eq!(generation.outcome().unwrap().qualified, [0, 2, 3]);
+}
+
+/// A member that knows its key, but shows a secret that is not x·R, would decrypt nonsense and
+/// disqualify any dealer. Its proof says that x is the same in both pairs.
+#[test]
+fn a_secret_of_another_exponent_is_no_evidence() {
+    let members = Members::new(4);
+    let mut generation = members.honest();
+    let honest = generation.dealing(0).unwrap().clone();
+    let key = &members.keys[3];
+    let evidence = |secret: RistrettoPoint| {
+        let pairs = [(BASE, key.public_key().point()), (honest.randomness(), secret)];
+        let proof = prove(REVEALED, &message(&honest, 3), key.secret(), &pairs);
+        [&secret.compress().as_bytes()[..], &proof].concat().try_into().unwrap()
+    };
+    // With the right secret, this is the complaint that the member's program makes.
+    let right = Complaint { dealer: 0, recipient: 3, evidence: evidence(*honest.shared_with(key)) };
+    assert_eq!(right, members.round.complain(&honest, 3, key));
+    let other = honest.randomness() * DalekScalar::from(5u64);
+    let forged = Complaint { evidence: evidence(other), ..right };
+    assert_eq!(generation.take_complaint(&forged), Err(ComplaintProblem::Evidence));
+    assert!(generation.disqualified().is_empty());
 }
 
 /// Evidence from one round does not hold in another one with the same keys.
