@@ -112,8 +112,11 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &[u8], owner: Option<&PublicKe
     out.extend_from_slice(text);
 }
 
-/// A written value, taken apart: its kind, its owner, and the rest; `None` if it is none.
-fn parts(written: &[u8]) -> Option<(ValueKind, Option<&[u8; OWNER_BYTES]>, &[u8])> {
+/// A written value's kind, its owner, and the rest.
+type Parts<'a> = (ValueKind, Option<&'a [u8; OWNER_BYTES]>, &'a [u8]);
+
+/// A written value, taken apart; `None` if it is none.
+fn parts(written: &[u8]) -> Option<Parts<'_>> {
     let (kind, rest) = written.split_first()?;
     let owned = || rest.split_first_chunk().map(|(owner, rest)| (Some(owner), rest));
     let (kind, (owner, rest)) = match *kind {
