@@ -260,7 +260,7 @@ fn the_root_covers_who_owns_an_entry() {
     assert_ne!(support::map_root(&store), support::map_root(&same));
     let snapshot = chunks(&*store.snapshot());
     let forged: Vec<u8> =
-        snapshot[0].iter().map(|byte| byte ^ u8::from(*byte == b'A') * 3).collect();
+        snapshot[0].iter().map(|byte| byte ^ (u8::from(*byte == b'A') * 3)).collect();
     assert_ne!(snapshot[0], forged);
     let mut taken = KeyValue::new();
     assert!(taken.restore(&mut [Bytes::from(forged)].into_iter()).is_err());
