@@ -3,6 +3,10 @@
 `quorate testnet init net --pipe "python3 counters.py"` makes a cluster of it. Commands are
 `add NAME AMOUNT` and `read NAME`; questions are `read NAME`. The protocol is in
 docs/own-service.md. Only the standard library is used.
+
+Under rules 2, a client whose grant has prefixes reaches counters with such names alone. All
+replicas must do so from the same block on, and those that run an earlier release of Quorate are not
+told who the callers are. So it is a rule, which `quorate upgrade switch` switches on once all are.
 """
 
 import hashlib
@@ -31,8 +35,12 @@ def unlisted(body):
 class Counters:
     def __init__(self):
         self.counts = {}
+        self.protocol = 1
 
-    def execute(self, words):
+    def execute(self, words, prefixes=()):
+        """Executes a command of a client that may use names with these prefixes, or all names."""
+        if prefixes and len(words) > 1 and not words[1].encode().startswith(tuple(prefixes)):
+            return "error: this client may not use that name"
         match words:
             case ["add", name, amount] if name.isprintable() and amount.isascii() and amount.isdigit():
                 if not 0 < len(name) <= 32 or len(amount) > 18:
@@ -68,14 +76,31 @@ class Counters:
             self.counts[name] = int(count)
 
 
+def prefixes_of(caller):
+    """The prefixes of a caller's grant: key 32, whether the list names it 1, quota 8, prefixes."""
+    return unlisted(caller[41:]) if caller[32:33] == b"\1" else []
+
+
+def executed(state, protocol, body):
+    """The replies to a block, whose body begins with height and view."""
+    words = lambda text: text.decode("utf-8", "replace").split(" ")
+    if protocol == 1:
+        return [state.execute(words(command)) for command in unlisted(body[16:])]
+    (rules,) = struct.unpack_from(">H", body, 16)
+    items = unlisted(body[18:])
+    callers, commands = items[::2], items[1::2]
+    limits = [prefixes_of(caller) if rules >= 2 else [] for caller in callers]
+    return [state.execute(words(one), limit) for one, limit in zip(commands, limits)]
+
+
 def answer(state, kind, body):
     words = lambda text: text.decode("utf-8", "replace").split(" ")
     match kind:
         case b"H":
-            return b"H", json.dumps({"protocol": 1}).encode()
+            state.protocol = min(2, json.loads(body).get("newest_protocol", 1))
+            return b"H", json.dumps({"protocol": state.protocol, "newest_rules": 2}).encode()
         case b"A":
-            commands = unlisted(body[16:])
-            return b"A", listed([state.execute(words(one)).encode() for one in commands])
+            return b"A", listed([reply.encode() for reply in executed(state, state.protocol, body)])
         case b"R":
             return b"R", hashlib.sha256(b"".join(state.lines())).digest()
         case b"Q":

@@ -44,6 +44,8 @@
 //! command writes come to more. What a block overwrites or removes makes room for the next block,
 //! and `FLUSHALL` at once. As in Redis, commands that only remove are always executed, and
 //! overwriting counts as writing.
+//!
+//! A client whose grant has a quota may own a part of the state only; see [`quotas`].
 
 pub mod command;
 pub mod decimal;
@@ -56,6 +58,7 @@ pub mod feed;
 mod glob;
 mod meter;
 pub mod proof;
+mod quotas;
 mod read;
 mod recorded;
 mod snapshot;
@@ -69,7 +72,7 @@ use bytes::Bytes;
 use quorate_core::base::wire::DecodeError;
 use quorate_core::ledger::clients::Grant;
 use quorate_core::ledger::state_machine::{
-    Decided, KeepError, Keeper, Prover, Reader, Replies, RestoreError, Restorer, Snapshot,
+    Caller, Decided, KeepError, Keeper, Prover, Reader, Replies, RestoreError, Restorer, Snapshot,
     StateMachine, Usage,
 };
 use quorate_core::{Digest, Height, planted};
@@ -85,6 +88,7 @@ pub use value::{FIELD_BYTES, KEY_BYTES};
 use decoded::Decoded;
 use feed::{Block, Feed, Head, List};
 use meter::Meter;
+use quotas::{Exceeded, Payer, Taken};
 use recorded::Recorded;
 use snapshot::Taker;
 
@@ -245,14 +249,18 @@ impl<M: Storage> StateMachine for KeyValue<M> {
         self.map.settle();
         let before = self.map.head().before(block.height);
         let mut meter = Meter::new(self.map.used_bytes(), self.limit_bytes);
+        let mut taken = Taken::default();
         let mut decoded = Vec::with_capacity(AHEAD.min(block.commands.len()));
         for (chunk, commands) in block.commands.chunks(AHEAD).enumerate() {
             decoded.clear();
             decoded.extend(commands.iter().map(|command| Decoded::of(command)));
             self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
             for (at, command) in decoded.iter().enumerate() {
-                let grant = block.grant(chunk * AHEAD + at);
-                let mut to = Recorded { map: &mut self.map, list: &mut self.told.list };
+                let caller = block.callers.get(chunk * AHEAD + at);
+                let grant = caller.and_then(|caller| caller.grant);
+                let (map, list) = (&mut self.map, &mut self.told.list);
+                let payer = caller.and_then(payer);
+                let mut to = Recorded { map, list, taken: &mut taken, payer };
                 replies.push_with(|out| execute(&mut to, command, grant, &mut meter, out));
             }
         }
@@ -381,6 +389,12 @@ fn execute<M: Storage>(
     meter.answered(out.len() - start);
 }
 
+/// The sender of a command, if it has a quota.
+fn payer<'a>(caller: &Caller<'a>) -> Option<Payer<'a>> {
+    let quota = caller.grant?.stored_bytes?.get();
+    Some(Payer { key: caller.key, quota })
+}
+
 /// Whether a command touches no key that the grant of its client does not cover.
 fn may_touch(grant: Option<&Grant>, command: &Command<'_>) -> bool {
     let Some(grant) = grant.filter(|grant| !grant.prefixes.is_empty()) else { return true };
@@ -402,8 +416,15 @@ enum Refused {
     TooMuchWork,
     BlockSpent,
     StateFull,
+    QuotaExceeded(Exceeded),
     NotReadOnly,
     OutsidePrefixes,
+}
+
+impl From<Exceeded> for Refused {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::QuotaExceeded(exceeded)
+    }
 }
 
 impl From<storage::OtherKind> for Refused {
@@ -426,6 +447,13 @@ impl Refused {
             Self::Malformed(error) => {
                 let message = format!("malformed command: {error}");
                 return reply::encode::error(out, ErrorKind::General, &message);
+            }
+            Self::QuotaExceeded(Exceeded { stored, quota }) => {
+                let message = format!(
+                    "command not allowed: this client stores {stored} bytes of its quota of {quota}; \
+                     remove keys that it wrote first"
+                );
+                return reply::encode::error(out, ErrorKind::OutOfMemory, &message);
             }
             Self::WrongType => "Operation against a key holding the wrong kind of value",
             Self::NotAnInteger => "value is not an integer or out of range",

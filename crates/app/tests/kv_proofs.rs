@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,12 +15,13 @@ use quorate_app::kv::command::encode;
 use quorate_app::kv::feed::Head;
 use quorate_app::kv::proof::{Refusal, Shown, Verified, verify};
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Statement};
+use quorate_core::base::crypto::{Check, Form, PublicKey, Scheme, Share, Signature, Statement};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::proven::{Answer, Bound, NotProven};
+use quorate_core::ledger::clients::Grant;
 use quorate_core::ledger::execution::StateSummary;
-use quorate_core::ledger::state_machine::StateMachine;
+use quorate_core::ledger::state_machine::{Caller, Decided, Replies, StateMachine};
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::certificate::{Domain, Qc};
@@ -30,7 +32,7 @@ use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, View};
 use quorate_merkle::ProofError;
 use support::folders::InMemory;
 use support::ops::{self, encode_op, op};
-use support::{Owned, apply_raw, one};
+use support::{Owned, apply_raw, encoded, one};
 
 const CHAIN: Digest = Digest([9; 32]);
 const HEIGHT: Height = Height(7);
@@ -164,6 +166,40 @@ fn what_is_there_and_what_is_not_is_believed_with_its_height() {
     }
 }
 
+/// What a client with a quota wrote is proven as anything else, and who owns it as well.
+#[test]
+fn an_owned_value_is_believed_and_its_owner_cannot_be_forged() {
+    let grant = Grant { stored_bytes: NonZeroU64::new(1000), ..Grant::default() };
+    for mut store in stores() {
+        let key = PublicKey([7; 32]);
+        let caller = Caller { key: &key, grant: Some(&grant) };
+        let set = encoded(|out| encode::set(out, b"mine", b"value", Condition::Always, false));
+        let h_set = encoded(|out| encode::h_set(out, b"owned", [&b"a"[..], b"1"]));
+        let (commands, callers) = ([&set[..], &h_set], [caller, caller]);
+        let (height, view) = (Height(9), View(9));
+        let block = Decided { height, view, rules: 1, commands: &commands, callers: &callers };
+        store.apply(&block, &mut Replies::default());
+        if let Some(keeper) = store.keeper() {
+            keeper.check().unwrap();
+        }
+        let mine = answer(&mut *store, b"mine");
+        assert_eq!(check(b"mine", &mine).unwrap().value, text(b"value"));
+        let owned = answer(&mut *store, b"owned");
+        let fields = vec![(b"a".to_vec(), b"1".to_vec())];
+        assert_eq!(check(b"owned", &owned).unwrap().value, Some(Shown::Hash(fields)));
+        for (name, there) in [(&b"mine"[..], &mine), (b"owned", &owned)] {
+            let others = with(there, |content| content[VALUE + 1] ^= 1);
+            assert_eq!(check(name, &others), Err(Refusal::ForgedValue(ProofError::Value)));
+            let nobodys = with(there, |content| {
+                content[VALUE] -= 2;
+                content.drain(VALUE + 1..VALUE + 33);
+                content[SAID + 1] -= 32;
+            });
+            assert_eq!(check(name, &nobodys), Err(Refusal::ForgedValue(ProofError::Value)));
+        }
+    }
+}
+
 #[test]
 fn a_view_stays_what_it_was() {
     for mut store in stores() {
@@ -203,12 +239,12 @@ fn forgeries_are_refused_by_name() {
         let forged_value = with(&there, |content| content[VALUE + 3] ^= 1);
         assert_eq!(check(b"key 1", &forged_value), Err(Refusal::ForgedValue(ProofError::Value)));
         // Another kind of value with the same bytes, and a kind that there is not.
-        for kind in [2, 3] {
+        for kind in [2, 3, 4, 5] {
             let other_kind = with(&there, |content| content[VALUE] = kind);
             assert_eq!(check(b"key 1", &other_kind), Err(Refusal::ForgedValue(ProofError::Value)));
         }
         let hash = answer(&mut *store, b"hash");
-        let no_kind = with(&hash, |content| content[VALUE] = 3);
+        let no_kind = with(&hash, |content| content[VALUE] = 5);
         assert_eq!(check(b"hash", &no_kind), Err(Refusal::ForgedValue(ProofError::Value)));
         // A value where there is none, with the proof that there is none.
         let made_up = with(&not_there, |content| {

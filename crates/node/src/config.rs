@@ -44,8 +44,8 @@ pub use load::{
     parse_cluster, public_half,
 };
 pub use node::{
-    Clients, Http, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, ViewTimeout,
-    node_file_text,
+    Clients, Http, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, Tracing,
+    ViewTimeout, node_file_text,
 };
 pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
 pub use quorate_crypto::SchemeName;

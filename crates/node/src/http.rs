@@ -33,7 +33,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use quorate_core::{Committee, ReplicaId};
 use quorate_transport::Door;
-use quorate_transport::places::{Caps, Places, Rule};
+use quorate_transport::places::{Caps, Network, Places, Rule};
 use quorate_transport::{Counters, Peers};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -243,7 +243,9 @@ async fn serve_with(
         let Some((mut place, gave_way)) = places.take(address.ip().into()) else { continue };
         counters.gave_way.fetch_add(u64::from(gave_way), Ordering::Relaxed);
         let open = Open::default();
-        let service = TowerToHyperService::new(router.clone().layer(Extension(open.clone())));
+        let network: Network = address.ip().into();
+        let router = router.clone().layer(Extension(open.clone())).layer(Extension(network));
+        let service = TowerToHyperService::new(router);
         let tls = tls();
         connections.spawn(async move {
             let connection = async {

@@ -180,6 +180,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         me: node.replica,
         application: cluster.application_name(),
         feed: None,
+        traces: node.tracing.settings(),
         protocol: Family::tuned(cluster, node),
         scheme,
         signs_outcomes: family::signs_outcomes(cluster),

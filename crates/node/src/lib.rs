@@ -19,4 +19,5 @@ pub mod replica;
 mod scout;
 pub mod testnet;
 pub mod tls;
+pub mod traces;
 pub mod watching;

@@ -43,6 +43,7 @@ mod standing;
 mod start;
 #[cfg(test)]
 mod tests;
+mod traced;
 pub mod transport_key;
 mod verifier;
 pub mod watch;
@@ -70,9 +71,11 @@ use crate::adversary::Schedule;
 use crate::config::Durability;
 use crate::descriptors::{self, Files, Shares, TooFew};
 use crate::family::{Build, Family, Job};
+use crate::traces;
 use data::{DataError, Owner};
 use decide::End;
 use epochs::Epochs;
+pub(crate) use giving_way::spawn_low;
 use inbox::{Answer, Outside};
 use keyring::Keyring;
 use metrics::Metrics;
@@ -94,6 +97,8 @@ pub struct Setup {
     pub application: String,
     /// The lists of what blocks change, where the application makes some.
     pub feed: Option<Arc<Feed>>,
+    /// Where it tells what becomes of frames, if it does.
+    pub traces: Option<traces::Settings>,
     /// What it runs.
     pub protocol: Family,
     /// What signatures are checked with: clients' and replicas'.

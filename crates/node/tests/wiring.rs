@@ -36,6 +36,8 @@ fn loaded(folder: &std::path::Path) -> Loaded {
     (node.storage.log_window_bytes, node.storage.snapshot_every_blocks) = (108, 109);
     node.storage.state = StateStore::Disk;
     node.clients.max_held_bytes = 113;
+    node.tracing.otlp = Some("127.0.0.1:114".parse().unwrap());
+    node.tracing.sample = 0.115;
     let wait = &mut node.view_timeout;
     (wait.kind, wait.multiplier) = (TimeoutKind::Adaptive, 1.25);
     (wait.base, wait.max, wait.delta) = (110 * MS, 111 * MS, 112 * MS);
@@ -94,6 +96,8 @@ fn every_setting_is_where_it_belongs() {
     assert_eq!(setup.sessions, loaded.cluster.sessions);
     assert_eq!(setup.sessions.max_sessions, 107);
     assert_eq!(setup.clients_held_bytes, 113);
+    let traces = setup.traces.as_ref().expect("there is a collector");
+    assert_eq!((traces.collector.to_string().as_str(), traces.sample), ("127.0.0.1:114", 0.115));
     assert_eq!(setup.durability, Durability::Os);
     assert_eq!((setup.log_window_bytes, settings.snapshot_blocks), (108, 109));
     let waits =

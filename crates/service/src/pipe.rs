@@ -7,12 +7,20 @@
 //!
 //! | asked | body | answer | body |
 //! |---|---|---|---|
-//! | `H` | JSON: `protocol` (1), `service`, `replica`, `agreed` (the table `service` of `cluster.toml`, TOML) | `H` | JSON: `protocol` (1) |
-//! | `A` | height (8 bytes), view (8 bytes), the block's commands as a list | `A` | one reply to each command, as a list |
+//! | `H` | JSON: `protocol` (1), `newest_protocol` (2), `service`, `replica`, `agreed` (the table `service` of `cluster.toml`, TOML) | `H` | JSON: `protocol` (1 or 2); with 2 also `newest_rules` |
+//! | `A` | in protocol 1: height (8 bytes), view (8 bytes), the block's commands as a list; in protocol 2: height, view, rules (2 bytes), and a list in which each command stands behind its caller | `A` | one reply to each command, as a list |
 //! | `R` | | `R` | 1 to 64 bytes that are equal for equal states only, such as a SHA-256 of the state |
 //! | `Q` | a question | `Q` | its answer |
 //! | `S` | | `S` | the state as a list of chunks, equal for equal states |
 //! | `L` | a list of chunks | `L` | nothing: the state is now what the chunks say |
+//!
+//! The replica offers a range of protocols, from `protocol` to `newest_protocol`, and the
+//! application chooses one. Protocol 2 tells it who sent each command ([`Decided::callers`]) and by
+//! which rules the epoch executes ([`Decided::rules`]); `newest_rules`, 1 if it is missing, is what
+//! [`StateMachine::newest_rules`] says. A *caller* is the client's public key (32 bytes) and what
+//! the list of clients grants it: 0 (one byte) if the list does not name the key, and it may do
+//! everything; or 1, its quota of stored bytes (8 bytes, 0 if it has none), and the prefixes of its
+//! grant as a list.
 //!
 //! Instead of `L` it may answer `X` with a text: the chunks are no state of its. Standard error
 //! goes to the replica's log. At the end of its input it ends.
@@ -24,6 +32,7 @@
 //! message that names the service and its command. Blocks are on disk before the process is given
 //! them, so nothing is lost.
 
+mod caller;
 mod process;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,13 +51,15 @@ use toml::Value;
 use crate::exit::{Exit, Failure};
 use crate::program::host;
 use crate::start::Ready;
+use caller::write_caller;
 pub(crate) use process::kill_all;
 use process::{Process, list, unlisted};
 
 /// Longest reply to a command, bytes.
 const MOST_OF_A_REPLY: usize = 1 << 20;
-/// The version of the protocol.
+/// The versions of the protocol.
 const PROTOCOL: u64 = 1;
+const NEWEST_PROTOCOL: u64 = 2;
 /// How long an answer may take, if `service.answer_within_ms` says nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Most bytes of a root.
@@ -81,9 +92,20 @@ pub struct Piped {
     command: Command,
     /// It is asked by one thread at a time; questions ask through a shared reference.
     process: Mutex<Result<Process, String>>,
+    agreed: Agreed,
     /// What the last snapshot took, given or taken over.
     state_bytes: AtomicU64,
 }
+
+/// What a process said when it was greeted.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    protocol: u64,
+    newest_rules: u16,
+}
+
+/// A process that runs, and what it said.
+type Greeted = Result<(Process, Agreed), String>;
 
 impl Piped {
     /// Starts the process, and greets it.
@@ -91,8 +113,8 @@ impl Piped {
     /// # Errors
     /// What is wrong with it.
     pub fn start(command: &Command) -> Result<Self, String> {
-        let process = greeted(command)?;
-        Ok(Self::of(command, Ok(process)))
+        let greeted = greeted(command)?;
+        Ok(Self::of(command, Ok(greeted)))
     }
 
     /// As [`start`](Self::start); what is wrong is said when it is first asked something.
@@ -101,9 +123,14 @@ impl Piped {
         Self::of(command, greeted(command))
     }
 
-    fn of(command: &Command, process: Result<Process, String>) -> Self {
+    fn of(command: &Command, greeted: Greeted) -> Self {
+        let (process, agreed) = match greeted {
+            Ok((process, agreed)) => (Ok(process), agreed),
+            // Its rules are not what keeps it from executing: what is wrong with it is said then.
+            Err(trouble) => (Err(trouble), Agreed { protocol: PROTOCOL, newest_rules: u16::MAX }),
+        };
         let (process, state_bytes) = (Mutex::new(process), AtomicU64::new(0));
-        Self { command: command.clone(), process, state_bytes }
+        Self { command: command.clone(), process, agreed, state_bytes }
     }
 
     /// Asks the process. After the first trouble it is asked nothing more.
@@ -135,7 +162,17 @@ impl Piped {
     fn replies(&self, block: &Decided<'_>) -> Result<Vec<Bytes>, String> {
         let mut body = block.height.0.to_be_bytes().to_vec();
         body.extend_from_slice(&block.view.0.to_be_bytes());
-        list(&mut body, block.commands.iter().copied());
+        if self.agreed.protocol < 2 {
+            list(&mut body, block.commands.iter().copied());
+        } else {
+            body.extend_from_slice(&block.rules.to_be_bytes());
+            let mut caller = Vec::new();
+            for (at, command) in block.commands.iter().enumerate() {
+                caller.clear();
+                write_caller(&mut caller, block.callers.get(at));
+                list(&mut body, [&caller[..], command]);
+            }
+        }
         let replies = unlisted(self.ask(b'A', &body, MAX_BLOCK_REPLY_BYTES)?)
             .ok_or_else(|| self.misshapen("its answer to a block is no list"))?;
         if replies.len() != block.commands.len() {
@@ -168,17 +205,32 @@ fn named(command: &Command, trouble: &str) -> String {
     format!("the process `{}`: {trouble}", command.words.join(" "))
 }
 
-fn greeted(command: &Command) -> Result<Process, String> {
+fn greeted(command: &Command) -> Greeted {
     let hello = || {
         let mut process = Process::start(&command.words)?;
         let within = command.limits.answer_within;
         let answer = process.ask(b'H', command.hello.as_bytes(), 64 << 10, within)?;
         let said: serde_json::Value = serde_json::from_slice(&answer)
             .map_err(|error| format!("its greeting is no JSON: {error}"))?;
-        match said["protocol"].as_u64() {
-            Some(PROTOCOL) => Ok(process),
-            _ => Err(format!("its greeting does not say that it speaks protocol {PROTOCOL}")),
-        }
+        let protocol =
+            said["protocol"].as_u64().filter(|it| (PROTOCOL..=NEWEST_PROTOCOL).contains(it));
+        let protocol = protocol.ok_or_else(|| {
+            format!(
+                "its greeting does not say that it speaks protocol {PROTOCOL} or {NEWEST_PROTOCOL}"
+            )
+        })?;
+        // Rules are told from protocol 2 on.
+        let newest_rules = match &said["newest_rules"] {
+            serde_json::Value::Null => 1,
+            _ if protocol < 2 => 1,
+            number => {
+                let number = number.as_u64().and_then(|number| u16::try_from(number).ok());
+                number
+                    .filter(|number| *number > 0)
+                    .ok_or("its greeting has a `newest_rules` that is no number from 1 to 65535")?
+            }
+        };
+        Ok((process, Agreed { protocol, newest_rules }))
     };
     hello().map_err(|trouble: String| named(command, &trouble))
 }
@@ -189,6 +241,10 @@ fn stop(trouble: &str) -> ! {
 }
 
 impl StateMachine for Piped {
+    fn newest_rules(&self) -> u16 {
+        self.agreed.newest_rules
+    }
+
     fn apply(&mut self, block: &Decided<'_>, replies: &mut Replies) {
         let given = self.replies(block).unwrap_or_else(|trouble| stop(&trouble));
         given.iter().for_each(|reply| replies.push(reply));
@@ -300,6 +356,7 @@ fn command_of(loaded: &quorate_node::config::Loaded) -> Result<Command, String> 
     }
     let hello = serde_json::json!({
         "protocol": PROTOCOL,
+        "newest_protocol": NEWEST_PROTOCOL,
         "service": service,
         "replica": loaded.node.replica.0,
         "agreed": loaded.cluster.service,

@@ -3,9 +3,13 @@
 #[path = "../../netem/tests/needs/mod.rs"]
 mod needs;
 
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::ledger::clients::Grant;
+use quorate_core::ledger::state_machine::Caller;
 use quorate_service::pipe::{Command, Limits, Piped};
 use quorate_service::{Bytes, Decided, Digest, Replies, StateMachine};
 
@@ -19,7 +23,7 @@ fn command(words: &[&str], within: Duration) -> Command {
     Command {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
         service: "counters".to_owned(),
-        hello: "{\"protocol\":1}".to_owned(),
+        hello: "{\"protocol\":1,\"newest_protocol\":2}".to_owned(),
         limits: Limits { answer_within: within, state_bytes: 1 << 20 },
     }
 }
@@ -213,4 +217,114 @@ fn a_process_that_was_not_there_stops_the_replica_at_its_first_question() {
     assert!(trouble(&mut service).contains("it cannot be started"));
     let root: Result<Digest, _> = catch_unwind(AssertUnwindSafe(|| service.root()));
     assert!(root.is_err());
+}
+
+/// Applies a block under these rules; each command is of a caller with this grant.
+fn apply_by(service: &mut Piped, rules: u16, commands: &[(&str, Option<&Grant>)]) -> Vec<String> {
+    let key = PublicKey([7; 32]);
+    let callers: Vec<_> =
+        commands.iter().map(|(_, grant)| Caller { key: &key, grant: *grant }).collect();
+    let commands: Vec<&[u8]> = commands.iter().map(|(line, _)| line.as_bytes()).collect();
+    let mut replies = Replies::default();
+    let (height, view) = (Default::default(), Default::default());
+    let block = Decided { height, view, commands: &commands, rules, callers: &callers };
+    service.apply(&block, &mut replies);
+    replies.iter().map(|reply| String::from_utf8_lossy(reply).into_owned()).collect()
+}
+
+fn prefix(prefix: &'static str) -> Grant {
+    Grant { prefixes: vec![Bytes::from_static(prefix.as_bytes())], ..Grant::default() }
+}
+
+/// The example refuses what a grant does not cover, from the rules on that it says it has.
+#[test]
+fn an_application_is_told_the_callers_and_judges_by_the_rules() {
+    if !python() {
+        return;
+    }
+    let mut service = counters();
+    assert_eq!(service.newest_rules(), 2);
+    let (ours, theirs) = (prefix("our"), prefix("their"));
+    let block = [("add ours 5", Some(&ours)), ("add ours 1", Some(&theirs)), ("add ours 1", None)];
+    assert_eq!(apply_by(&mut service, 1, &block), ["ok 5", "ok 6", "ok 7"]);
+    let refused = "error: this client may not use that name";
+    assert_eq!(apply_by(&mut service, 2, &block), ["ok 12", refused, "ok 13"]);
+    let everything = Grant::default();
+    assert_eq!(apply_by(&mut service, 2, &[("read ours", Some(&everything))]), ["ok 13"]);
+}
+
+/// What the process reads of a block, byte for byte.
+#[test]
+fn callers_stand_in_front_of_their_commands() {
+    if !python() {
+        return;
+    }
+    let code = r#"
+import struct, sys
+def ask():
+    n, = struct.unpack(">I", sys.stdin.buffer.read(4))
+    return sys.stdin.buffer.read(n)
+def say(kind, body):
+    sys.stdout.buffer.write(struct.pack(">I", len(body) + 1) + kind + body)
+    sys.stdout.buffer.flush()
+ask()
+say(b"H", b'{"protocol": 2}')
+body = ask()[1:].hex().encode()
+say(b"A", (struct.pack(">I", len(body)) + body) + struct.pack(">I", 0))
+"#;
+    let mut service =
+        Piped::start(&command(&["python3", "-c", code], Duration::from_secs(60))).unwrap();
+    assert_eq!(service.newest_rules(), 1, "it said nothing of rules");
+    let quota = Grant { stored_bytes: NonZeroU64::new(258), ..prefix("ab") };
+    let read = &apply_by(&mut service, 3, &[("c", Some(&quota)), ("d", None)])[0];
+    let key = "07".repeat(32);
+    let expected = [
+        "0000000000000000",
+        "0000000000000000",
+        "0003",
+        "0000002f",
+        &key,
+        "01",
+        "0000000000000102",
+        "00000002",
+        "6162",
+        "00000001",
+        "63",
+        "00000021",
+        &key,
+        "00",
+        "00000001",
+        "64",
+    ];
+    assert_eq!(*read, expected.concat());
+}
+
+/// Applications that know protocol 1 alone go on, and are told what they were.
+#[test]
+fn an_application_of_before_is_told_no_callers() {
+    if !python() {
+        return;
+    }
+    let then = "say(b'A', struct.pack('>I', 1) + b'x')";
+    let mut service = greets(then, Duration::from_secs(60));
+    assert_eq!(service.newest_rules(), 1);
+    assert_eq!(apply_by(&mut service, 1, &[("c", Some(&prefix("a")))]), ["x"]);
+    let asks = "body = ask()\nsay(b'A', struct.pack('>I', len(body) - 17) + body[17:])";
+    let code = |protocol: u64, more: &str| {
+        format!(
+            "import struct,sys\ndef ask():\n n,=struct.unpack('>I',sys.stdin.buffer.read(4))\n \
+             return sys.stdin.buffer.read(n)\ndef say(k,b):\n \
+             sys.stdout.buffer.write(struct.pack('>I',len(b)+1)+k+b)\n sys.stdout.buffer.flush()\n\
+             ask()\nsay(b'H', b'{{\"protocol\": {protocol}{more}}}')\n{asks}\n"
+        )
+    };
+    let start =
+        |code: String| Piped::start(&command(&["python3", "-c", &code], Duration::from_secs(60)));
+    let mut old = start(code(1, ", \"newest_rules\": 9")).unwrap();
+    assert_eq!(old.newest_rules(), 1, "rules are told in protocol 2");
+    assert_eq!(apply_by(&mut old, 1, &[("abc", Some(&prefix("a")))]), ["\0\0\0\u{3}abc"]);
+    let unknown = start(code(3, "")).err().expect("nobody speaks it");
+    assert!(unknown.contains("does not say that it speaks protocol 1 or 2"), "{unknown}");
+    let zero = start(code(2, ", \"newest_rules\": 0")).err().expect("there are none");
+    assert!(zero.contains("`newest_rules` that is no number from 1 to 65535"), "{zero}");
 }

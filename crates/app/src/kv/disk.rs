@@ -14,6 +14,7 @@
 mod changes;
 mod checkpoint;
 mod frozen;
+mod keeping;
 mod merged;
 mod proving;
 mod shelf;
@@ -22,30 +23,22 @@ pub use shelf::{FileFolders, Folders, Shelf};
 
 use std::sync::{Arc, OnceLock};
 
-use quorate_core::ledger::state_machine::{
-    Checkpoint, KeepError, Keeper, Left, MAX_NOTE_BYTES, Prover, Snapshot,
-};
+use quorate_core::base::crypto::PublicKey;
+use quorate_core::ledger::state_machine::{KeepError, Keeper, Prover, Snapshot};
 use quorate_merkle::{EMPTY_ROOT, Hash};
 use quorate_store::lazy_trie::{self, Batch, Hash as TrieHash, Store};
 
 use super::command::ValueKind;
 use super::entry;
 use super::feed::Head;
+use super::quotas::{Moves, Stored};
 use super::storage::{FoundHash, Listed, Memory, OtherKind, Storage, sealed};
-use super::value::{Entry, Value};
+use super::value::{Entry, Held};
 use changes::{Changed, Changes, Put};
-use checkpoint::Kept;
 use frozen::Frozen;
 use merged::Merged;
-use proving::{Proving, head_of};
+use proving::Proving;
 
-/// Where the note is, aside.
-const NOTE: TrieHash = TrieHash::aside(1 << 64);
-/// Where a checkpoint says the head of the change feed, aside.
-const FEED: TrieHash = TrieHash::aside(3 << 64);
-/// Where a checkpoint says what its entries take of the state's limit, aside: u64, little-endian.
-const USED: TrieHash = TrieHash::aside(2 << 64);
-const _: () = assert!(MAX_NOTE_BYTES <= lazy_trie::VALUE_LIMIT_BYTES);
 /// With more keys than this, a new store is begun to remove all.
 const DELETED_ONE_BY_ONE: usize = 10_000;
 
@@ -62,6 +55,8 @@ pub struct Disk {
     len: usize,
     /// What the committed entries take of the state's limit.
     used_bytes: u64,
+    /// What owners have stored of that.
+    stored: Stored,
     /// The changes for the store. Kept for its memory.
     batch: Batch,
     /// The root of the last commit.
@@ -94,6 +89,7 @@ impl Disk {
             cleared: false,
             len: 0,
             used_bytes: 0,
+            stored: Stored::default(),
             batch: Batch::new(),
             root: EMPTY_ROOT,
             head: Head::default(),
@@ -215,61 +211,38 @@ impl Disk {
     fn commit_changes(&mut self) -> Result<(), KeepError> {
         let mut open = self.begin_commit()?;
         let number = open.number;
-        let used_bytes = self.used_with_changes(&open);
-        let used_bytes = used_bytes.map_err(|error| self.shelf.place(number, &error))?;
+        let counted = self.counted_with_changes(&open);
+        let (used_bytes, mut moves) = counted.map_err(|error| self.shelf.place(number, &error))?;
         self.gather().map_err(|error| self.shelf.place(number, &error))?;
         open.write(&self.batch).map_err(|error| self.shelf.place(number, &error))?;
         self.root = open.view.root().map_err(|error| self.shelf.place(number, &error))?;
         (self.len, self.used_bytes) = (open.count(), used_bytes);
+        if self.cleared {
+            self.stored = Stored::default();
+        }
+        self.stored.apply(&mut moves);
         self.changes.clear();
         self.cleared = false;
         self.open = Some(open);
         Ok(())
     }
 
-    /// What the entries take of the state's limit with what was changed; `open` is the last commit.
-    fn used_with_changes(&self, open: &Open) -> Result<u64, lazy_trie::Error> {
+    /// What the entries take of the state's limit with what was changed, and what that changes of
+    /// what owners have stored; `open` is the last commit.
+    fn counted_with_changes(&self, open: &Open) -> Result<(u64, Moves), lazy_trie::Error> {
         let mut used = if self.cleared { 0 } else { self.used_bytes };
+        let mut moves = Moves::default();
         for (place, changed) in self.changes.iter() {
-            if !self.cleared
-                && let Some(old) = open.view.get_ref(&TrieHash(*place))?
-            {
-                used = used.saturating_sub(entry::used_bytes(old));
-            }
-            used += match changed {
-                Changed::Gone => 0,
-                Changed::Put { put: Put::Text(range), .. } => {
-                    entry::used_bytes(self.changes.written(range))
-                }
-                Changed::Put { put: Put::Entry(entry), .. } => entry.used_bytes(),
+            let old = match self.cleared {
+                true => None,
+                false => open.view.get_ref(&TrieHash(*place))?,
             };
+            let before = old.map(entry::held).unwrap_or_default();
+            let after = self.changes.held(changed).unwrap_or_default();
+            used = used.saturating_sub(before.used_bytes) + after.used_bytes;
+            moves.replaced(&before, &after);
         }
-        Ok(used)
-    }
-
-    /// Begins a checkpoint of what is committed.
-    fn begin_kept(&mut self, note: &[u8]) -> Result<Kept, KeepError> {
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => self.begin_store()?,
-        };
-        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
-        let used_bytes = self.used_bytes.to_le_bytes();
-        self.batch.clear();
-        let mut new = 0;
-        let head = self.head.to_array();
-        for (place, noted) in [(&NOTE, note), (&USED, &used_bytes), (&FEED, &head)] {
-            new += u64::from(open.view.get_ref(place).map_err(placed)?.is_none());
-            self.batch.put(place, noted).map_err(placed)?;
-        }
-        open.write(&self.batch).map_err(|error| self.shelf.place(open.number, &error))?;
-        open.notes += new;
-        let placed = |error: lazy_trie::Error| self.shelf.place(open.number, &error);
-        let begun = open.store.begin_checkpoint().map_err(placed)?;
-        open.kept = true;
-        let kept = self.kept(&open, Some(begun));
-        self.open = Some(open);
-        kept
+        Ok((used, moves))
     }
 
     /// The store that is being filled.
@@ -281,18 +254,6 @@ impl Disk {
         // When that has a checkpoint, this one goes.
         Err(format!("{}: another store was begun meanwhile", self.shelf.name(open.number)))
     }
-
-    /// The checkpoint of the last commit.
-    fn kept(&self, open: &Open, begun: Option<lazy_trie::Checkpoint>) -> Result<Kept, KeepError> {
-        let version = open.view.version().map_err(|error| self.shelf.place(open.number, &error))?;
-        Ok(Kept {
-            shelf: Arc::clone(&self.shelf),
-            number: open.number,
-            store: Arc::clone(&open.store),
-            version,
-            begun,
-        })
-    }
 }
 
 impl Open {
@@ -300,20 +261,6 @@ impl Open {
         self.store.write(batch)?;
         self.view = self.store.shared_snapshot()?;
         Ok(())
-    }
-
-    /// What its entries take of the state's limit: what a checkpoint says of it, or counted one by
-    /// one.
-    fn used_bytes(&self) -> Result<u64, lazy_trie::Error> {
-        let noted = self.view.get_ref(&USED)?.and_then(|noted| noted.try_into().ok());
-        if let Some(noted) = noted {
-            return Ok(u64::from_le_bytes(noted));
-        }
-        let mut used = 0;
-        for item in self.view.iter_from(&TrieHash::FIRST_UNDER_ROOT) {
-            used += entry::used_bytes(item?.1.value);
-        }
-        Ok(used)
     }
 
     /// How many entries there are.
@@ -354,6 +301,17 @@ impl Storage for Disk {
 
     fn used_bytes(&self) -> u64 {
         self.used_bytes
+    }
+
+    fn stored(&self, owner: &PublicKey) -> u64 {
+        if self.cleared { 0 } else { self.stored.of(owner) }
+    }
+
+    fn held(&self, place: &Hash) -> Option<Held> {
+        match self.changes.get(place) {
+            Some(changed) => self.changes.held(changed),
+            None => self.committed(place).map(entry::held),
+        }
     }
 
     fn kind(&self, place: &Hash) -> Option<ValueKind> {
@@ -400,12 +358,12 @@ impl Storage for Disk {
         }
     }
 
-    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T> {
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         if self.changes.get(place).is_none() {
             let entry = self.read(place)?;
             self.changes.put(place, entry);
         }
-        self.changes.entry_mut(place).map(|entry| change(&mut entry.value))
+        self.changes.entry_mut(place).map(change)
     }
 
     fn insert(&mut self, place: &Hash, entry: Entry) {
@@ -413,8 +371,8 @@ impl Storage for Disk {
         self.changes.put(place, entry);
     }
 
-    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
-        self.len += usize::from(self.changes.assign(place, key, text));
+    fn assign(&mut self, place: &Hash, key_and_text: (&[u8], &[u8]), owner: Option<&PublicKey>) {
+        self.len += usize::from(self.changes.assign(place, key_and_text, owner));
     }
 
     fn remove(&mut self, place: &Hash) -> bool {
@@ -521,7 +479,7 @@ impl Storage for Disk {
         let open = self.begin_store().map_err(|KeepError(reason)| reason)?;
         self.changes.clear();
         (self.cleared, self.len, self.root) = (false, 0, EMPTY_ROOT);
-        self.used_bytes = 0;
+        (self.used_bytes, self.stored) = (0, Stored::default());
         self.open = Some(open);
         Ok(())
     }
@@ -539,7 +497,10 @@ impl Storage for Disk {
             if open.store.checkpoint_is_due() { open.store.checkpoint() } else { Ok(()) }
         });
         written.map_err(|error| shelf.place(open.number, &error).0)?;
-        self.used_bytes += entries.iter().map(|(_, entry)| entry::used_bytes(entry)).sum::<u64>();
+        for held in entries.iter().map(|(_, entry)| entry::held(entry)) {
+            self.used_bytes += held.used_bytes;
+            self.stored.count(&held);
+        }
         self.batch = batch;
         Ok(())
     }
@@ -554,45 +515,5 @@ impl Storage for Disk {
 
     fn keeper(&mut self) -> Option<&mut dyn Keeper> {
         Some(self)
-    }
-}
-
-impl Keeper for Disk {
-    fn check(&mut self) -> Result<(), KeepError> {
-        self.commit()
-    }
-
-    fn is_due(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.store.checkpoint_is_due())
-    }
-
-    fn begin_checkpoint(&mut self, note: &[u8]) -> Result<Box<dyn Checkpoint>, KeepError> {
-        self.commit()?;
-        let begun = self.begin_kept(note).inspect_err(|error| {
-            let _ = self.failed.set(error.clone());
-        })?;
-        Ok(Box::new(begun))
-    }
-
-    fn turn_back(&mut self) -> Result<Option<Left>, KeepError> {
-        while let Some(number) = self.shelf.take_left() {
-            let placed = |error: lazy_trie::Error| self.shelf.place(number, &error);
-            let open = self.opened(number, self.shelf.store(number)?)?;
-            let Some(note) = open.view.get(&NOTE).map_err(placed)? else {
-                // It never came to count.
-                drop(open);
-                self.shelf.remove(number);
-                continue;
-            };
-            let kept = self.kept(&open, None)?;
-            self.len = open.count();
-            self.used_bytes = open.used_bytes().map_err(placed)?;
-            self.root = open.view.root().map_err(placed)?;
-            self.head = head_of(&open.view, |error| self.shelf.place(number, &error))?;
-            // If it turns out to be of no use: to remove it is for who keeps another.
-            self.open = Some(Open { kept: true, ..open });
-            return Ok(Some(Left { checkpoint: Box::new(kept), note: note.into() }));
-        }
-        Ok(None)
     }
 }

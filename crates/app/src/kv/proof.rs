@@ -9,9 +9,10 @@
 //! length u32, proof (docs/store.md, "Authenticated mode")
 //! ```
 //!
-//! A written value is its kind u8 (1 a string, 2 a hash) and the string, or each field's name and
-//! value behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of
-//! all but the kind, keyed by the kind.
+//! A written value is its kind u8 (1 a string, 2 a hash; 3 and 4 the same with an owner), the key
+//! of its [owner](super::quotas) [32] if it has one, and the string, or each field's name and value
+//! behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of all but
+//! the kind, keyed by the kind.
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
@@ -21,11 +22,11 @@ use quorate_core::{Digest, Height};
 use quorate_merkle::{Hash, PROOF_LIMIT_BYTES, Proof, ProofError};
 
 use super::feed::Head;
-use super::value::{Value, place, read_value, value_digest};
+use super::value::{OWNER_BYTES, Value, place, read_value, value_digest};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-/// Longest written value: the kind comes on top.
-const MAX_WRITTEN_BYTES: usize = MAX_VALUE_BYTES + 1;
+/// Longest written value: the kind and the owner come on top.
+const MAX_WRITTEN_BYTES: usize = MAX_VALUE_BYTES + 1 + OWNER_BYTES;
 
 const _: () = assert!(MAX_KEY_BYTES <= quorate_core::client::message::MAX_QUESTION_BYTES);
 const _: () = assert!(
@@ -167,7 +168,7 @@ pub fn verify(
 }
 
 fn shown(written: &[u8]) -> Option<Shown> {
-    Some(match read_value(written)? {
+    Some(match read_value(written)?.0 {
         Value::Text(text) => Shown::Text(text),
         Value::Hash(fields) => Shown::Hash(
             fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),

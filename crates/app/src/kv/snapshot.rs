@@ -8,8 +8,11 @@
 //! … the proof of the last entry (docs/store.md, "Authenticated mode"), if there is an entry
 //! ```
 //!
-//! An entry is length of the key u32 ‖ key ‖ kind u8 (1 a string, 2 a hash) ‖ the string, or each
-//! field's name and value behind their lengths (u32), names ascending. A chunk has as many whole
+//! An entry is length of the key u32 ‖ key ‖ kind u8 (1 a string, 2 a hash; 3 and 4 the same with
+//! an owner) ‖ the owner's key 32, if it has one ‖ the string, or each field's name and value
+//! behind their lengths (u32), names ascending. What a key has stored of its
+//! [quota](super::quotas) is the sum over the entries that it owns, and stands nowhere else. A
+//! chunk has as many whole
 //! entries as fit, and one at least unless there is none at all, so that one state has one list of
 //! chunks. The proof shows that the entries so far are those the map begins with ([`Prefix`]): each
 //! entry is where it belongs, and none is missing or too many.
@@ -24,7 +27,7 @@ use quorate_merkle::{PROOF_LIMIT_BYTES, Prefix, Proof, ProofError};
 
 use super::feed::Head;
 use super::proof::root_of;
-use super::value::{place, split_byte_string, written_text};
+use super::value::{OWNER_BYTES, place, split_byte_string, written_text};
 use super::{MAX_KEY_BYTES, MAX_VALUE_BYTES, entry};
 
 /// What the first chunk begins with.
@@ -35,8 +38,8 @@ const LENGTH_BYTES: usize = 4;
 
 /// Entries fill a chunk up to this, unless one alone is longer.
 const FULL_BYTES: usize = 1 << 20;
-/// The key's length and the kind come on top of the key and the value.
-const MAX_ENTRY_BYTES: usize = 4 + MAX_KEY_BYTES + 1 + MAX_VALUE_BYTES;
+/// The key's length, the kind and the owner come on top of the key and the value.
+const MAX_ENTRY_BYTES: usize = 4 + MAX_KEY_BYTES + 1 + OWNER_BYTES + MAX_VALUE_BYTES;
 const _: () = assert!(
     HEAD_BYTES + COUNT_BYTES + LENGTH_BYTES + MAX_ENTRY_BYTES + PROOF_LIMIT_BYTES
         <= MAX_CHUNK_BYTES
@@ -224,7 +227,7 @@ fn entries(chunk: &[u8]) -> Result<(Entries<'_>, &[u8]), String> {
     for _ in 0..u32::from_le_bytes(*count) {
         let (entry, behind) = split_byte_string(rest).ok_or(early)?;
         let (key, written) = split_byte_string(entry).ok_or("an entry without a key")?;
-        // The digest of a value knows of two kinds; the rest of it is bound by the proof.
+        // The digest of a value knows of four kinds; the rest of it is bound by the proof.
         let _ = written_text(written).ok_or("a value of an unknown kind")?;
         entries.push((place(key), entry));
         rest = behind;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::ledger::state_machine::{KeepError, Keeper, ProveError, Prover, Snapshot};
 use quorate_merkle::{Hash, MerkleMap};
 
@@ -10,9 +11,10 @@ use super::command::ValueKind;
 use super::entry;
 use super::feed::Head;
 use super::proof::Content;
+use super::quotas::{Moves, Stored};
 use super::snapshot::Cutter;
 use super::value::{
-    Entry, Fields, Value, key_used_bytes, place, read_fields, write_value, written_fields,
+    Entry, Fields, Held, Value, key_used_bytes, place, read_fields, write_value, written_fields,
 };
 
 /// Entries under the hashes of their keys. All storages do the same with the same calls, roots and
@@ -21,12 +23,19 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     /// How many entries there are.
     #[doc(hidden)]
     fn count(&self) -> usize;
-    /// Brings what was changed to where [`used_bytes`](Self::used_bytes) counts it.
+    /// Brings what was changed to where [`used_bytes`](Self::used_bytes) and
+    /// [`stored`](Self::stored) count it.
     #[doc(hidden)]
     fn settle(&mut self) {}
     /// What the entries take of the state's [limit](super::KeyValue::limited_to), once settled.
     #[doc(hidden)]
     fn used_bytes(&self) -> u64;
+    /// How much of that a key owns, as it was when it was settled; nothing once all was removed.
+    #[doc(hidden)]
+    fn stored(&self, owner: &PublicKey) -> u64;
+    /// What the entry there takes, and who owns it; `None` if there is none.
+    #[doc(hidden)]
+    fn held(&self, place: &Hash) -> Option<Held>;
     /// Told which places are about to be looked up, before they are.
     #[doc(hidden)]
     fn look_ahead<'h>(&self, _places: impl Iterator<Item = &'h Hash>) {}
@@ -40,15 +49,15 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     fn hash(&self, place: &Hash) -> Result<Option<FoundHash<'_>>, OtherKind>;
     #[doc(hidden)]
     fn contains(&self, place: &Hash) -> bool;
-    /// Changes the value there; `None` if there is none.
+    /// Changes the entry there, but for its key; `None` if there is none.
     #[doc(hidden)]
-    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T>;
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Entry) -> T) -> Option<T>;
     /// Puts an entry where there is none.
     #[doc(hidden)]
     fn insert(&mut self, place: &Hash, entry: Entry);
-    /// Makes what is there the string `text`.
+    /// Makes what is there the string `text`, with this owner.
     #[doc(hidden)]
-    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]);
+    fn assign(&mut self, place: &Hash, key_and_text: (&[u8], &[u8]), owner: Option<&PublicKey>);
     /// Says whether there was something.
     #[doc(hidden)]
     fn remove(&mut self, place: &Hash) -> bool;
@@ -172,6 +181,9 @@ impl<'a> FoundHash<'a> {
 pub struct Memory {
     map: MerkleMap<Entry>,
     used_bytes: u64,
+    /// What owners had stored when it was settled, and what has changed of that since.
+    stored: Stored,
+    moves: Moves,
     head: Head,
 }
 
@@ -189,8 +201,20 @@ impl Storage for Memory {
         self.map.len()
     }
 
+    fn settle(&mut self) {
+        self.stored.apply(&mut self.moves);
+    }
+
     fn used_bytes(&self) -> u64 {
         self.used_bytes
+    }
+
+    fn stored(&self, owner: &PublicKey) -> u64 {
+        self.stored.of(owner)
+    }
+
+    fn held(&self, place: &Hash) -> Option<Held> {
+        self.map.get(place).map(Entry::held)
     }
 
     fn kind(&self, place: &Hash) -> Option<ValueKind> {
@@ -210,36 +234,43 @@ impl Storage for Memory {
         self.map.contains_key(place)
     }
 
-    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Value) -> T) -> Option<T> {
-        let value = &mut self.map.get_mut(place)?.value;
-        let before = value.used_bytes();
-        let result = change(value);
-        self.used_bytes = self.used_bytes - before + value.used_bytes();
+    fn change<T>(&mut self, place: &Hash, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        let entry = self.map.get_mut(place)?;
+        let before = entry.held();
+        let result = change(entry);
+        let after = entry.held();
+        self.used_bytes = self.used_bytes - before.used_bytes + after.used_bytes;
+        self.moves.replaced(&before, &after);
         Some(result)
     }
 
     fn insert(&mut self, place: &Hash, entry: Entry) {
-        self.used_bytes += entry.used_bytes();
-        if let Some(old) = self.map.insert(*place, entry) {
-            self.used_bytes -= old.used_bytes();
-        }
+        let after = entry.held();
+        let before = self.map.insert(*place, entry).map(|old| old.held()).unwrap_or_default();
+        self.used_bytes = self.used_bytes - before.used_bytes + after.used_bytes;
+        self.moves.replaced(&before, &after);
     }
 
-    fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) {
+    fn assign(&mut self, place: &Hash, (key, text): (&[u8], &[u8]), owner: Option<&PublicKey>) {
         let used_bytes = &mut self.used_bytes;
         let empty = || {
             *used_bytes += key_used_bytes(key);
-            Entry { key: key.into(), value: Value::Text(Vec::new()) }
+            Entry { key: key.into(), value: Value::Text(Vec::new()), owner: None }
         };
-        let value = &mut self.map.get_or_insert_with(place, empty).value;
-        let before = value.used_bytes();
-        value.assign(text);
-        self.used_bytes = self.used_bytes - before + value.used_bytes();
+        let entry = self.map.get_or_insert_with(place, empty);
+        let before = entry.held();
+        entry.value.assign(text);
+        entry.set_owner(owner);
+        let after = entry.held();
+        self.used_bytes = self.used_bytes - before.used_bytes + after.used_bytes;
+        self.moves.replaced(&before, &after);
     }
 
     fn remove(&mut self, place: &Hash) -> bool {
         let Some(removed) = self.map.remove(place) else { return false };
-        self.used_bytes -= removed.used_bytes();
+        let before = removed.held();
+        self.used_bytes -= before.used_bytes;
+        self.moves.replaced(&before, &Held::default());
         true
     }
 
@@ -273,8 +304,10 @@ impl Storage for Memory {
         Some(Box::new(Proving { map: self.map.clone(), head: self.head }))
     }
 
+    /// Nobody writes to it, so it need not know what owners have stored.
     fn frozen(&self) -> Option<Self> {
-        Some(self.clone())
+        let (map, used_bytes, head) = (self.map.clone(), self.used_bytes, self.head);
+        Some(Self { map, used_bytes, head, ..Self::default() })
     }
 
     fn marked(&self) -> Option<Self> {
@@ -339,7 +372,7 @@ impl Prover for Proving {
         let proof = self.map.prove(&place).encode();
         let written = self.map.get(&place).map(|entry| {
             let mut written = Vec::new();
-            write_value(&mut written, &entry.value);
+            write_value(&mut written, &entry.value, entry.owner.as_deref());
             written
         });
         let (root, head) = (self.map.root(), self.head);

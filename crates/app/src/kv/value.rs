@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::base::crypto::PublicKey;
 use quorate_merkle::hashes::Kind;
 use quorate_merkle::{Hash, Leaf};
 
@@ -14,6 +15,15 @@ use super::storage::OtherKind;
 pub struct Entry {
     pub(super) key: Arc<[u8]>,
     pub(super) value: Value,
+    /// Whose [quota](super::quotas) it counts for; nobody's, most often.
+    pub(super) owner: Option<Box<PublicKey>>,
+}
+
+/// What an entry takes of the state's limit, and whose quota that counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub(super) used_bytes: u64,
+    pub(super) owner: Option<PublicKey>,
 }
 
 /// A value of either kind.
@@ -56,19 +66,32 @@ fn fields_digest(written: &[u8]) -> Hash {
 
 const TEXT: &[u8; 32] = b"quorate kv v1: string value     ";
 const HASH: &[u8; 32] = b"quorate kv v1: hash value       ";
+const OWNED_TEXT: &[u8; 32] = b"quorate kv v2: owned string     ";
+const OWNED_HASH: &[u8; 32] = b"quorate kv v2: owned hash       ";
 
 // The kinds of written values.
 const TEXT_KIND: u8 = 1;
 const HASH_KIND: u8 = 2;
+const OWNED_TEXT_KIND: u8 = 3;
+const OWNED_HASH_KIND: u8 = 4;
 
-/// Appends a value: its kind u8 (1 a string, 2 a hash) ‖ the string, or each field's name and value
-/// behind their lengths (u32, little-endian), names ascending. What is hashed of a value stands
-/// here as one piece.
-pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
+/// What an owner adds to a written value, bytes.
+pub(super) const OWNER_BYTES: usize = 32;
+
+/// Appends a value: its kind u8 (1 a string, 2 a hash; 3 and 4 the same with an owner) ‖ the
+/// owner's key 32, if it has one ‖ the string, or each field's name and value behind their lengths
+/// (u32, little-endian), names ascending. What is hashed of a value stands here as one piece.
+pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, owner: Option<&PublicKey>) {
     match value {
-        Value::Text(text) => write_text(out, text),
+        Value::Text(text) => write_text(out, text, owner),
         Value::Hash(fields) => {
-            out.push(HASH_KIND);
+            match owner {
+                None => out.push(HASH_KIND),
+                Some(PublicKey(owner)) => {
+                    out.push(OWNED_HASH_KIND);
+                    out.extend_from_slice(owner);
+                }
+            }
             for (name, value) in fields.iter() {
                 put_byte_string(out, name);
                 put_byte_string(out, value);
@@ -78,19 +101,47 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 /// The same of a string.
-pub(super) fn write_text(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(TEXT_KIND);
+pub(super) fn write_text(out: &mut Vec<u8>, text: &[u8], owner: Option<&PublicKey>) {
+    match owner {
+        None => out.push(TEXT_KIND),
+        Some(PublicKey(owner)) => {
+            out.push(OWNED_TEXT_KIND);
+            out.extend_from_slice(owner);
+        }
+    }
     out.extend_from_slice(text);
 }
 
-/// The value of these bytes, if they are one.
-pub(super) fn read_value(written: &[u8]) -> Option<Value> {
+/// A written value's kind, its owner, and the rest.
+type Parts<'a> = (ValueKind, Option<&'a [u8; OWNER_BYTES]>, &'a [u8]);
+
+/// A written value, taken apart; `None` if it is none.
+fn parts(written: &[u8]) -> Option<Parts<'_>> {
     let (kind, rest) = written.split_first()?;
-    match *kind {
-        TEXT_KIND => Some(Value::Text(rest.to_vec())),
-        HASH_KIND => Some(Value::Hash(Box::new(read_fields(rest)?))),
-        _ => None,
-    }
+    let owned = || rest.split_first_chunk().map(|(owner, rest)| (Some(owner), rest));
+    let (kind, (owner, rest)) = match *kind {
+        TEXT_KIND => (ValueKind::Text, (None, rest)),
+        HASH_KIND => (ValueKind::Hash, (None, rest)),
+        OWNED_TEXT_KIND => (ValueKind::Text, owned()?),
+        OWNED_HASH_KIND => (ValueKind::Hash, owned()?),
+        _ => return None,
+    };
+    Some((kind, owner, rest))
+}
+
+/// The value of these bytes and its owner, if they are one.
+pub(super) fn read_value(written: &[u8]) -> Option<(Value, Option<PublicKey>)> {
+    let (kind, owner, rest) = parts(written)?;
+    let value = match kind {
+        ValueKind::Text => Value::Text(rest.to_vec()),
+        ValueKind::Hash => Value::Hash(Box::new(read_fields(rest)?)),
+    };
+    Some((value, owner.copied().map(PublicKey)))
+}
+
+/// The owner of a written value.
+pub(super) fn written_owner(written: &[u8]) -> Option<PublicKey> {
+    parts(written)?.1.copied().map(PublicKey)
 }
 
 /// The fields of a written hash, what is behind its kind; `None` if they are none.
@@ -119,29 +170,28 @@ pub(super) fn written_fields(mut rest: &[u8]) -> impl Iterator<Item = (&[u8], &[
 
 /// The string of a written value, where it lies; `None` if it is no value.
 pub(super) fn written_text(written: &[u8]) -> Option<Result<&[u8], OtherKind>> {
-    match written.split_first()? {
-        (&TEXT_KIND, text) => Some(Ok(text)),
-        (&HASH_KIND, _) => Some(Err(OtherKind)),
-        _ => None,
+    match parts(written)? {
+        (ValueKind::Text, _, text) => Some(Ok(text)),
+        (ValueKind::Hash, ..) => Some(Err(OtherKind)),
     }
+}
+
+/// The string of a written value without an owner; `None` if it is anything else.
+pub(super) fn written_free_text(written: &[u8]) -> Option<&[u8]> {
+    written.split_first().filter(|(kind, _)| **kind == TEXT_KIND).map(|(_, text)| text)
 }
 
 /// The hash of a written value, behind its kind, where it lies; `None` if it is no value.
 pub(super) fn written_hash(written: &[u8]) -> Option<Result<&[u8], OtherKind>> {
-    match written.split_first()? {
-        (&HASH_KIND, fields) => Some(Ok(fields)),
-        (&TEXT_KIND, _) => Some(Err(OtherKind)),
-        _ => None,
+    match parts(written)? {
+        (ValueKind::Hash, _, fields) => Some(Ok(fields)),
+        (ValueKind::Text, ..) => Some(Err(OtherKind)),
     }
 }
 
 /// The kind of a written value; `None` if it is none.
 pub(super) fn written_kind(written: &[u8]) -> Option<ValueKind> {
-    match *written.first()? {
-        TEXT_KIND => Some(ValueKind::Text),
-        HASH_KIND => Some(ValueKind::Hash),
-        _ => None,
-    }
+    parts(written).map(|(kind, ..)| kind)
 }
 
 /// Bytes of the state's limit that a key takes, without its value.
@@ -156,11 +206,12 @@ pub(super) fn field_used_bytes(name: &[u8], value: &[u8]) -> u64 {
 
 /// Bytes of the state's limit that a written value takes: as many as the value in memory.
 pub(super) fn written_used_bytes(written: &[u8]) -> u64 {
-    match written_hash(written) {
-        Some(Ok(fields)) => {
+    match parts(written) {
+        Some((ValueKind::Hash, _, fields)) => {
             written_fields(fields).map(|(name, value)| field_used_bytes(name, value)).sum()
         }
-        _ => written.len().saturating_sub(1) as u64,
+        Some((ValueKind::Text, _, text)) => text.len() as u64,
+        None => 0,
     }
 }
 
@@ -168,6 +219,8 @@ pub(super) fn written_used_bytes(written: &[u8]) -> u64 {
 pub(super) fn value_digest(written: &[u8]) -> Option<Hash> {
     match written.split_first()? {
         (&TEXT_KIND, text) => Some(text_digest(text)),
+        (&OWNED_TEXT_KIND, owned) => Some(*blake3::keyed_hash(OWNED_TEXT, owned).as_bytes()),
+        (&OWNED_HASH_KIND, owned) => Some(*blake3::keyed_hash(OWNED_HASH, owned).as_bytes()),
         (_, fields) => Some(fields_digest(fields)),
     }
 }
@@ -196,10 +249,19 @@ impl Leaf for Entry {
     /// The key is not hashed again: its hash is the entry's place in the map, and the root binds
     /// the two.
     fn digest(&self) -> Hash {
-        match &self.value {
-            Value::Text(text) => text_digest(text),
-            Value::Hash(fields) => {
-                let mut hasher = blake3::Hasher::new_keyed(HASH);
+        match (&self.value, &self.owner) {
+            (Value::Text(text), None) => text_digest(text),
+            (Value::Text(text), Some(owner)) => {
+                let mut hasher = blake3::Hasher::new_keyed(OWNED_TEXT);
+                hasher.update(&owner.0).update(text);
+                *hasher.finalize().as_bytes()
+            }
+            (Value::Hash(fields), owner) => {
+                let kind = if owner.is_some() { OWNED_HASH } else { HASH };
+                let mut hasher = blake3::Hasher::new_keyed(kind);
+                if let Some(owner) = owner {
+                    hasher.update(&owner.0);
+                }
                 for (name, value) in fields.iter() {
                     hasher.update(&(name.len() as u32).to_le_bytes());
                     hasher.update(name);
@@ -212,7 +274,7 @@ impl Leaf for Entry {
     }
 
     fn digests(values: &[&Self], digests: &mut [Hash]) {
-        let texts: Vec<&[u8]> = values.iter().map_while(|value| value.value.text().ok()).collect();
+        let texts: Vec<&[u8]> = values.iter().map_while(|entry| entry.free_text()).collect();
         if texts.len() == values.len() {
             return text_digests(&texts, digests);
         }
@@ -226,6 +288,22 @@ impl Entry {
     /// Bytes of the state's limit that it takes.
     pub(super) fn used_bytes(&self) -> u64 {
         key_used_bytes(&self.key) + self.value.used_bytes()
+    }
+
+    /// Its string, if it is one without an owner.
+    fn free_text(&self) -> Option<&[u8]> {
+        self.value.text().ok().filter(|_| self.owner.is_none())
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held { used_bytes: self.used_bytes(), owner: self.owner.as_deref().copied() }
+    }
+
+    /// Lets it count for the quota of this key, or for none.
+    pub(super) fn set_owner(&mut self, owner: Option<&PublicKey>) {
+        if self.owner.as_deref() != owner {
+            self.owner = owner.map(|owner| Box::new(*owner));
+        }
     }
 }
 

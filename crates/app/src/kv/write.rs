@@ -5,9 +5,9 @@ use quorate_merkle::Hash;
 use super::command::{Command, Condition, List, Pairs};
 use super::decimal::{Digits, parse_integer};
 use super::read::{bytes_of, field_of};
-use super::recorded::{At, Recorded};
+use super::recorded::{At, Due, Recorded};
 use super::reply::encode;
-use super::storage::Storage;
+use super::storage::{FoundHash, Storage};
 use super::value::{FIELD_OVERHEAD_BYTES, Fields, field_used_bytes, key_used_bytes, place};
 use super::{MAX_VALUE_BYTES, Meter, Refused};
 
@@ -23,7 +23,8 @@ pub(super) fn write<M: Storage>(
     meter.wrote(1);
     match *command {
         Command::Set { key, value, condition: Condition::Always, get: false } => {
-            meter.grow(key_used_bytes(key) + value.len() as u64)?;
+            let bytes = key_used_bytes(key) + value.len() as u64;
+            to.grow(meter, bytes, Due::Whole(at, bytes))?;
             to.assign((at, key), value);
             encode::ok(out);
         }
@@ -33,8 +34,7 @@ pub(super) fn write<M: Storage>(
         Command::GetDel(key) => return get_del(to, (at, key), meter, out),
         Command::MSet(pairs) => {
             meter.look_up(pairs.len())?;
-            let taken = pairs.iter().map(|(key, value)| key_used_bytes(key) + value.len() as u64);
-            meter.grow(taken.sum())?;
+            to.grow_all(meter, pairs)?;
             meter.wrote(pairs.len());
             for (key, value) in pairs.iter() {
                 to.assign((&place(key), key), value);
@@ -80,15 +80,14 @@ fn set_if<M: Storage>(
         Condition::Present => to.map.contains(place),
     };
     meter.spend(old.map_or(0, <[u8]>::len))?;
-    if applies {
-        meter.grow(key_used_bytes(key) + value.len() as u64)?;
-    }
     match get {
         true => encode::maybe_bulk(out, old),
         false if applies => encode::ok(out),
         false => encode::nil(out),
     }
     if applies {
+        let bytes = key_used_bytes(key) + value.len() as u64;
+        to.grow(meter, bytes, Due::Whole(place, bytes))?;
         to.assign((place, key), value);
     }
     Ok(())
@@ -123,7 +122,8 @@ fn incr_by<M: Storage>(
     };
     let new = old.checked_add(by).ok_or(Refused::Overflow)?;
     let digits = Digits::of(new);
-    meter.grow(key_used_bytes(key) + digits.as_bytes().len() as u64)?;
+    let bytes = key_used_bytes(key) + digits.as_bytes().len() as u64;
+    to.grow(meter, bytes, Due::Whole(place, bytes))?;
     to.assign((place, key), digits.as_bytes());
     encode::integer(out, new);
     Ok(())
@@ -142,11 +142,13 @@ fn append<M: Storage>(
         return Err(Refused::TextTooLong);
     }
     if old.is_none() {
-        meter.grow(key_used_bytes(key) + value.len() as u64)?;
+        let bytes = key_used_bytes(key) + value.len() as u64;
+        to.grow(meter, bytes, Due::Whole(place, bytes))?;
         to.assign((place, key), value);
     } else {
         meter.change_text(place, length)?;
-        meter.grow(value.len() as u64)?;
+        let bytes = value.len() as u64;
+        to.grow(meter, bytes, Due::More(place, bytes))?;
         to.append((place, key), value);
     }
     encode::count(out, length);
@@ -170,6 +172,26 @@ fn set_fields(fields: &mut Fields, pairs: Pairs<'_>) -> Result<usize, Refused> {
     Ok(pairs.iter().filter(|(field, value)| fields.set(field, value)).count())
 }
 
+/// How many bytes more of the state's limit a hash takes with these fields, at most.
+fn added_by(
+    hash: Option<&FoundHash<'_>>,
+    pairs: Pairs<'_>,
+    meter: &mut Meter,
+) -> Result<u64, Refused> {
+    meter.read_hash(bytes_of(hash))?;
+    let fields = hash.map(FoundHash::read);
+    let old = |field: &[u8]| fields.as_ref()?.get(field);
+    Ok(pairs.iter().map(|(field, value)| added(old(field), field, value)).sum())
+}
+
+/// The same of one field, which was this before.
+fn added(old: Option<&[u8]>, field: &[u8], value: &[u8]) -> u64 {
+    match old {
+        Some(old) => value.len().saturating_sub(old.len()) as u64,
+        None => field_used_bytes(field, value),
+    }
+}
+
 fn h_set<M: Storage>(
     to: &mut Recorded<'_, M>,
     (place, key): At<'_>,
@@ -182,7 +204,12 @@ fn h_set<M: Storage>(
     meter.look_up(pairs.len())?;
     let new = if hash.is_none() { key_used_bytes(key) } else { 0 };
     let taken = pairs.iter().map(|(field, value)| field_used_bytes(field, value));
-    meter.grow(new + taken.sum::<u64>())?;
+    // A quota is taken by what is added, a look at each field of the hash being paid for.
+    let more = match to.payer {
+        Some(_) => new + added_by(hash.as_ref(), pairs, meter)?,
+        None => 0,
+    };
+    to.grow(meter, new + taken.sum::<u64>(), Due::More(place, more))?;
     let change = |fields: &mut Fields| set_fields(fields, pairs);
     let added = to.set_fields((place, key), (pairs.len(), pairs.iter()), change)?;
     encode::count(out, added);
@@ -214,7 +241,8 @@ fn h_incr_by<M: Storage>(
     meter: &mut Meter,
     out: &mut Vec<u8>,
 ) -> Result<(), Refused> {
-    let old = match field_of(to.map, place, field, meter)? {
+    let text = field_of(to.map, place, field, meter)?;
+    let old = match text {
         None => 0,
         Some(text) => parse_integer(text).ok_or(Refused::FieldNotAnInteger)?,
     };
@@ -224,7 +252,8 @@ fn h_incr_by<M: Storage>(
     let hash = to.map.hash(place)?;
     meter.change_hash(place, bytes_of(hash.as_ref()))?;
     let made = if hash.is_none() { key_used_bytes(key) } else { 0 };
-    meter.grow(made + field_used_bytes(field, value))?;
+    let more = made + added(text, field, value);
+    to.grow(meter, made + field_used_bytes(field, value), Due::More(place, more))?;
     let one = std::iter::once((field, value));
     to.set_fields((place, key), (1, one), |fields| {
         let growth = growth(fields.get(field), field, value.len());

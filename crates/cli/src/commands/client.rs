@@ -1,6 +1,6 @@
 //! `quorate client`
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use quorate_crypto::{SecretKey, ed25519};
 use quorate_node::client::change::ChangeError;
 use quorate_node::client::rights::{self, DirectiveError};
 use quorate_node::config::schema::{Kind, Value};
-use quorate_node::config::{Finding, Place};
+use quorate_node::config::{ByteSize, Finding, Place};
 use serde_json::json;
 
 use super::member::carry_out::write_command;
@@ -67,7 +67,7 @@ pub struct AllowArguments {
     #[arg(value_name = "KEY", value_parser = public_key)]
     key: PublicKey,
     /// It may ask replicas, as anybody may, and have no command ordered.
-    #[arg(long, conflicts_with_all = ["prefix", "rate"])]
+    #[arg(long, conflicts_with_all = ["prefix", "rate", "quota"])]
     read_only: bool,
     /// Its commands may touch keys with this prefix. Can be repeated. Default: all keys.
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
@@ -75,6 +75,10 @@ pub struct AllowArguments {
     /// How many commands a second each replica takes from it. Default: as many as come.
     #[arg(long, value_name = "COMMANDS")]
     rate: Option<NonZeroU32>,
+    /// How much of the state the keys and values that it writes may take, such as 64MiB. Default:
+    /// as much as there is. Needs rules 2 of the core (`quorate upgrade switch`).
+    #[arg(long, value_name = "SIZE", value_parser = quota)]
+    quota: Option<NonZeroU64>,
 }
 
 /// A key.
@@ -143,12 +147,21 @@ fn prefix(text: &str) -> Result<Bytes, String> {
     }
 }
 
+fn quota(text: &str) -> Result<NonZeroU64, String> {
+    let ByteSize(bytes) = text.parse::<ByteSize>().map_err(|error| error.to_string())?;
+    NonZeroU64::new(bytes).ok_or_else(|| "it is zero: use --read-only".to_owned())
+}
+
 /// Runs `client`.
 pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
-        Command::Allow(AllowArguments { directing, key, read_only, prefix, rate }) => {
-            let grant =
-                Grant { write: !read_only, prefixes: prefix.clone(), commands_per_second: *rate };
+        Command::Allow(AllowArguments { directing, key, read_only, prefix, rate, quota }) => {
+            let grant = Grant {
+                write: !read_only,
+                prefixes: prefix.clone(),
+                commands_per_second: *rate,
+                stored_bytes: *quota,
+            };
             directed(directing, Order::Allow(*key, grant), format)
         }
         Command::Revoke(KeyArguments { directing, key }) => {
@@ -271,6 +284,10 @@ fn refused(known: &Known, error: &DirectiveError) -> Failure {
         DirectiveError::Refused(Refusal::Serial { .. }) => {
             "another directive was carried out first: see `quorate client list`, and give the order anew"
         }
+        DirectiveError::Refused(Refusal::NoQuotasYet { .. }) => {
+            "see that all members have this release (`quorate upgrade status`), switch the rules on \
+             (`quorate upgrade switch`), and give the order anew"
+        }
         DirectiveError::Refused(Refusal::Full(_)) => "forget keys that are not needed any more",
         DirectiveError::Refused(_) => "correct what is asked for; the list is as it was",
         DirectiveError::NotCarriedOut(ChangeError::RefusedThere(_)) => "the list is as it was",
@@ -323,7 +340,8 @@ fn rights_of(grant: &Grant) -> String {
         false => format!("keys with {}", prefixes.join(", ")),
     };
     let rate = grant.commands_per_second.map(|rate| format!(", {rate} commands a second"));
-    keys + &rate.unwrap_or_default()
+    let quota = grant.stored_bytes.map(|bytes| format!(", {} of state", ByteSize(bytes.get())));
+    keys + &rate.unwrap_or_default() + &quota.unwrap_or_default()
 }
 
 fn told(clients: &Clients, format: Format) -> Result<(), Failure> {
@@ -360,6 +378,7 @@ fn client(key: &PublicKey, entry: &Entry) -> serde_json::Value {
             "write": grant.write,
             "prefixes": grant.prefixes.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>(),
             "commands_per_second": grant.commands_per_second,
+            "stored_bytes": grant.stored_bytes,
         }),
     }
 }

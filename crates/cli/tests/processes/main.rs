@@ -26,6 +26,7 @@ mod snowman;
 mod stall;
 mod state;
 mod storage;
+mod traces;
 mod transport_keys;
 mod transports;
 mod upgrade;

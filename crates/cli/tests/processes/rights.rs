@@ -76,7 +76,7 @@ fn administrators_say_who_may_send_commands() {
     let listed = done(&client(&cluster, 0, &["submit", &written]));
     let entry = json!({
         "key": key, "revoked": false, "write": true, "prefixes": ["app:", "tmp:"],
-        "commands_per_second": 1000,
+        "commands_per_second": 1000, "stored_bytes": null,
     });
     assert_eq!(listed["clients"], json!([entry]));
     let again = refusal(&client(&cluster, 0, &["submit", &written]));
@@ -112,6 +112,42 @@ fn administrators_say_who_may_send_commands() {
     assert!(said.contains("is revoked") && said.contains("quorate client allow"), "{said}");
 }
 
+/// A gateway stores as much as its key may, and a word of Redis's ends it. Before the rules for it
+/// are switched on, nobody has a quota, and the refusal says how that is done.
+#[test]
+fn a_gateway_stores_as_much_as_its_key_may() {
+    let cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let (file, key) = keygen(&cluster, "app.key");
+    let allow = ["allow", &key, "--quota", "10KiB"];
+    let early = refusal(&client(&cluster, 1, &allow));
+    assert!(early.contains("quotas need rules 2 of the core, and this epoch has 1.1"), "{early}");
+    assert!(early.contains("quorate upgrade switch"), "{early}");
+    let switched = quorate()
+        .args(["-o", "json", "upgrade", "switch", "--administrator"])
+        .arg(cluster.folder().join("administrator-0.key"))
+        .arg("--home")
+        .arg(cluster.folder().join("client"))
+        .output()
+        .unwrap();
+    assert_eq!(done(&switched)["rules"]["core"], 2);
+    let listed = done(&client(&cluster, 1, &allow));
+    assert_eq!(listed["clients"][0]["stored_bytes"], 10 << 10);
+
+    let gateway = Gateway::start(&cluster, &["--client-key", &file.display().to_string()]);
+    let mut redis = gateway.connect();
+    let value = "x".repeat(4 << 10);
+    assert_eq!(ask(&mut redis, &format!("SET a {value}")), "+OK");
+    assert_eq!(ask(&mut redis, &format!("SET b {value}")), "+OK");
+    let full = ask(&mut redis, &format!("SET c {value}"));
+    assert!(full.starts_with("-OOM command not allowed: this client stores 8706 bytes"), "{full}");
+    assert!(full.contains("of its quota of 10240"), "{full}");
+    assert_eq!(ask(&mut redis, "DEL a"), ":1");
+    assert_eq!(ask(&mut redis, &format!("SET c {value}")), "+OK");
+    // Another gateway has a key of its own, and no quota.
+    let other = Gateway::start(&cluster, &[]);
+    assert_eq!(ask(&mut other.connect(), &format!("SET d {value}")), "+OK");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_the_remedy() {
     let cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
@@ -120,6 +156,8 @@ fn what_makes_no_sense_is_refused_with_the_remedy() {
         (&["allow", "12ab"][..], "64 hexadecimal digits"),
         (&["allow", &key, "--prefix", ""], "it is empty"),
         (&["allow", &key, "--rate", "0"], "--rate"),
+        (&["allow", &key, "--quota", "5"], "a whole number and a unit"),
+        (&["allow", &key, "--quota", "0B"], "it is zero"),
         (&["allow", &key, "--read-only", "--rate", "5"], "cannot be used with"),
         (&["forget", &key], "the list of clients does not name this key"),
         (&["submit", "/nowhere"], "name the file that `quorate client … --out` wrote"),

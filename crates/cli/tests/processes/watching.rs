@@ -1,6 +1,9 @@
 //! What people see of a cluster: `quorate top`, and the dashboard in a real browser.
 
-use std::process::{Command, Stdio};
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use quorate_app::kv::Condition;
@@ -104,4 +107,83 @@ fn a_killed_replica_is_named_by_top_and_by_the_dashboard() {
     assert!(document.contains("replica 0 of 4"), "{document}");
     assert!(document.contains("<b>peer-missing</b>no channel to replica 2;"), "{document}");
     assert!(document.contains("proposed by "), "no block is drawn: {document}");
+}
+
+/// A file of this mode.
+fn file(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
+    let path = folder.join(name);
+    let mut made = fs::File::options();
+    let mut made = made.create_new(true).write(true).mode(mode).open(&path).unwrap();
+    std::io::Write::write_all(&mut made, text.as_bytes()).unwrap();
+    path
+}
+
+/// Replicas that answer over TLS, and to who shows their token. `status` and `top` find both in the
+/// replicas' homes. Elsewhere they are told by flags, and say which flag is missing or wrong.
+#[test]
+fn status_and_top_show_the_token_and_know_the_certificate() {
+    let mut cluster = Cluster::new(&[], &[]);
+    let secrets = tempfile::tempdir().unwrap();
+    let folder = secrets.path();
+    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names.clone()).unwrap();
+    let certificate = file(folder, "http.pem", &made.cert.pem(), 0o644);
+    let key = file(folder, "http.key", &made.signing_key.serialize_pem(), 0o600);
+    let token = file(folder, "http.token", "a-token-that-nobody-guesses", 0o600);
+    let wrong = file(folder, "wrong.token", "another-token-of-somebody", 0o600);
+    let stranger = rcgen::generate_simple_self_signed(names).unwrap();
+    let stranger = file(folder, "stranger.pem", &stranger.cert.pem(), 0o644);
+    for replica in 0..4 {
+        let node = cluster.home(replica).join("config/node.toml");
+        let keys = format!("certificate = {certificate:?}\nkey = {key:?}\ntoken = {token:?}\n");
+        let text = fs::read_to_string(&node).unwrap();
+        assert!(text.contains("[http]\n"), "{text}");
+        fs::write(&node, text.replace("[http]\n", &format!("[http]\n{keys}"))).unwrap();
+    }
+    cluster.start_all();
+    work(&cluster);
+    let mut text = String::new();
+    wait_until("all four are read by their homes", || {
+        text = top(&cluster);
+        text.contains("4 of 4 replicas ready")
+    });
+
+    let address = address(&cluster, 0);
+    let ask = |command: &str, flags: &[(&str, &PathBuf)]| -> Output {
+        let mut asked = quorate();
+        asked.args([command, "--address", &address]);
+        if command == "top" {
+            asked.args(["--frames", "1", "--every", "500"]);
+        }
+        flags.iter().for_each(|(flag, path)| {
+            asked.arg(flag).arg(path);
+        });
+        asked.output().unwrap()
+    };
+    let both = [("--token-file", &token), ("--ca", &certificate)];
+    let told = |output: &Output| {
+        let text = [&output.stdout[..], &output.stderr].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let status = ask("status", &both);
+    assert!(status.status.success(), "{}", told(&status));
+    assert!(told(&status).contains("ready"), "{}", told(&status));
+    let shown = ask("top", &both);
+    assert!(
+        shown.status.success() && told(&shown).contains("1 of 4 replicas ready"),
+        "{}",
+        told(&shown)
+    );
+    for (flags, expected) in [
+        (&[("--ca", &certificate)][..], "name the file with --token-file"),
+        (&[("--token-file", &wrong), ("--ca", &certificate)], "name the file with --token-file"),
+        (&[("--token-file", &token), ("--ca", &stranger)], "does not answer"),
+        (&[("--token-file", &token)], "does not answer"),
+    ] {
+        for command in ["status", "top"] {
+            let said = told(&ask(command, flags));
+            assert!(said.contains(expected), "{command} {flags:?}: {said}");
+            assert!(!said.contains("replicas ready"), "{command} {flags:?}: {said}");
+        }
+    }
 }

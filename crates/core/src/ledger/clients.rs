@@ -10,7 +10,8 @@
 //!   admission; that is forgotten by order alone, so that an open cluster can bar a key.
 //! - A [`Grant`] says what a key may do. The ledger sees to [`write`](Grant::write). The
 //!   application sees to the [prefixes](Grant::prefixes), since it alone knows what a command
-//!   touches ([`Caller`](super::state_machine::Caller)). Each replica sees to the
+//!   touches ([`Caller`](super::state_machine::Caller)), and to the [quota](Grant::stored_bytes),
+//!   since it alone knows what a command stores. Each replica sees to the
 //!   [rate](Grant::commands_per_second) for itself, since time is no part of the state.
 //!
 //! The list is bounded by [`MAX_BYTES`] of its encoding, which fits the header of a snapshot. A
@@ -18,7 +19,7 @@
 //! makes the list shorter.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -60,6 +61,11 @@ pub struct Grant {
     pub prefixes: Vec<Bytes>,
     /// How many commands a second one replica takes from it, at most. `None`: as many as come.
     pub commands_per_second: Option<NonZeroU32>,
+    /// How many bytes of the application's state it may fill, by the application's own measure.
+    /// `None`: as many as the state has room for. Under rules from [`Rules::QUOTAS`] on alone.
+    ///
+    /// [`Rules::QUOTAS`]: crate::base::membership::Rules::QUOTAS
+    pub stored_bytes: Option<NonZeroU64>,
 }
 
 /// What the list says of a key.
@@ -93,7 +99,7 @@ pub struct Full;
 impl Default for Grant {
     /// All that a key may do in a cluster without a list.
     fn default() -> Self {
-        Self { write: true, prefixes: Vec::new(), commands_per_second: None }
+        Self { write: true, prefixes: Vec::new(), commands_per_second: None, stored_bytes: None }
     }
 }
 
@@ -238,7 +244,10 @@ impl Entry {
     fn bytes(&self) -> usize {
         match self {
             Self::Revoked => LEAST_ENTRY_BYTES,
-            Self::Granted(grant) => LEAST_ENTRY_BYTES + grant.to_bytes().len(),
+            Self::Granted(grant) => {
+                let quota = grant.stored_bytes.map_or(0, |_| size_of::<u64>());
+                LEAST_ENTRY_BYTES + quota + grant.to_bytes().len()
+            }
         }
     }
 }
@@ -262,6 +271,7 @@ impl Decode for Admission {
     }
 }
 
+/// All but the [quota](Grant::stored_bytes): what has one says so, and what it is, in front.
 impl Encode for Grant {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.write.into());
@@ -288,12 +298,12 @@ impl Decode for Grant {
             prefix => Ok(Bytes::copy_from_slice(&prefix)),
         };
         let prefixes = (0..count).map(prefix).collect::<Result<_, _>>()?;
-        Ok(Self { write, prefixes, commands_per_second })
+        Ok(Self { write, prefixes, commands_per_second, stored_bytes: None })
     }
 }
 
 /// Admission, serial u64, count u32, and by ascending keys: key 32, 0 if it is revoked, or 1 and
-/// the grant.
+/// the grant, or 2, the quota u64 and the grant.
 impl Encode for Clients {
     fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(HEAD_BYTES + self.bytes);
@@ -305,12 +315,23 @@ impl Encode for Clients {
             match entry {
                 Entry::Revoked => out.push(0),
                 Entry::Granted(grant) => {
-                    out.push(1);
+                    match grant.stored_bytes {
+                        None => out.push(1),
+                        Some(quota) => {
+                            out.push(2);
+                            quota.get().encode(out);
+                        }
+                    }
                     grant.encode(out);
                 }
             }
         }
     }
+}
+
+/// A quota that stands in front of its grant.
+pub(super) fn decode_quota(reader: &mut Reader) -> Result<NonZeroU64, DecodeError> {
+    NonZeroU64::new(reader.u64()?).ok_or(DecodeError::Invalid { field: "quota: it is zero" })
 }
 
 impl Decode for Clients {
@@ -326,6 +347,10 @@ impl Decode for Clients {
             let entry = match reader.u8()? {
                 0 => Entry::Revoked,
                 1 => Entry::Granted(Arc::new(Grant::decode(reader)?)),
+                2 => {
+                    let stored_bytes = Some(decode_quota(reader)?);
+                    Entry::Granted(Arc::new(Grant { stored_bytes, ..Grant::decode(reader)? }))
+                }
                 _ => return Err(DecodeError::Invalid { field: "entry of a client" }),
             };
             list.insert(key, entry);

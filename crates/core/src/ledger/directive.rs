@@ -11,20 +11,27 @@
 //! made anew, by somebody who knows of the first. It is bound to the chain, and to no epoch: its
 //! serial says when it counts, and the administrators of the epoch in which it executes must have
 //! signed it.
+//!
+//! There are two formats. Format 2 is of an order that gives a key a
+//! [quota](Grant::stored_bytes); all others have format 1. Under rules before [`Rules::QUOTAS`] a
+//! directive of format 2 is answered as by a program that does not know it.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::approvals::{self, Approvals, TooFew};
-use super::clients::{Admission, Clients, Entry, Full, Grant};
+use super::clients::{Admission, Clients, Entry, Full, Grant, decode_quota};
 use crate::base::crypto::{Check, Kind, PublicKey, Statement};
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, Rules};
 use crate::base::types::{Digest, Epoch, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
 /// What the command begins with.
 const MAGIC: &[u8] = b"quorate directive 1";
+/// What it begins with if its order gives a quota, which follows (u64).
+const QUOTA_MAGIC: &[u8] = b"quorate directive 2";
 /// What directives of any format begin with: programs that know another format of them must not
 /// give one to the application.
 const WORDS: &[u8] = b"quorate directive ";
@@ -94,6 +101,16 @@ pub enum Refusal {
     /// The list does not name the key.
     #[error("the list of clients does not name this key")]
     Unknown,
+    /// The epoch's rules are older than quotas.
+    #[error(
+        "quotas need rules {needed} of the core, and this epoch has {current}: switch them on first \
+         (`quorate upgrade switch`)",
+        needed = Rules::QUOTAS
+    )]
+    NoQuotasYet {
+        /// The rules of the epoch.
+        current: Rules,
+    },
 }
 
 impl From<TooFew> for Refusal {
@@ -102,11 +119,28 @@ impl From<TooFew> for Refusal {
     }
 }
 
+impl Order {
+    /// The quota that it gives, if it gives one.
+    const fn quota(&self) -> Option<NonZeroU64> {
+        match self {
+            Self::Allow(_, grant) => grant.stored_bytes,
+            _ => None,
+        }
+    }
+}
+
 impl Directive {
     /// What an administrator signs.
     #[must_use]
     pub fn approval(&self, chain: &Digest) -> Statement {
-        let digest = Digest::of("quorate directive", &self.to_bytes());
+        let digest = match self.order.quota() {
+            None => Digest::of("quorate directive", &self.to_bytes()),
+            Some(quota) => {
+                let mut bytes = quota.get().to_bytes();
+                self.encode(&mut bytes);
+                Digest::of("quorate directive with a quota", &bytes)
+            }
+        };
         Statement::new(chain, Epoch(0), 0, Kind::Directive, View(0), 0, &digest)
     }
 }
@@ -121,7 +155,14 @@ impl SignedDirective {
     /// The directive as a command.
     #[must_use]
     pub fn to_command(&self) -> Vec<u8> {
-        let mut command = MAGIC.to_vec();
+        let mut command = Vec::new();
+        match self.directive.order.quota() {
+            None => command.extend_from_slice(MAGIC),
+            Some(quota) => {
+                command.extend_from_slice(QUOTA_MAGIC);
+                quota.get().encode(&mut command);
+            }
+        }
         self.encode(&mut command);
         command
     }
@@ -131,10 +172,36 @@ impl SignedDirective {
     /// # Errors
     /// [`DecodeError`].
     pub fn of_command(command: &[u8]) -> Result<Self, DecodeError> {
-        let encoded = command.strip_prefix(MAGIC).ok_or(DecodeError::Invalid {
-            field: "format tag: this program reads directives of format 1",
+        if let Some(encoded) = command.strip_prefix(MAGIC) {
+            return Self::from_bytes(Bytes::copy_from_slice(encoded));
+        }
+        let encoded = command.strip_prefix(QUOTA_MAGIC).ok_or(DecodeError::Invalid {
+            field: "format tag: this program reads directives of formats 1 and 2",
         })?;
-        Self::from_bytes(Bytes::copy_from_slice(encoded))
+        let mut reader = Reader::new(Bytes::copy_from_slice(encoded));
+        let quota = decode_quota(&mut reader)?;
+        let mut signed = Self::decode(&mut reader)?;
+        reader.finish()?;
+        match &mut signed.directive.order {
+            Order::Allow(_, grant) => grant.stored_bytes = Some(quota),
+            _ => return Err(DecodeError::Invalid { field: "order of a directive with a quota" }),
+        }
+        Ok(signed)
+    }
+
+    /// The same in an epoch with these rules. What they do not know is refused in the words of the
+    /// programs that had no other rules: replies are a part of the state.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn of_command_under(command: &[u8], rules: Rules) -> Result<Self, DecodeError> {
+        let is_known = rules.core >= Rules::QUOTAS || command.starts_with(MAGIC);
+        if planted!("quotas-before-their-rules", false, !is_known) {
+            return Err(DecodeError::Invalid {
+                field: "format tag: this program reads directives of format 1",
+            });
+        }
+        Self::of_command(command)
     }
 
     /// The signatures that have to hold.
@@ -167,6 +234,11 @@ impl SignedDirective {
         let enough = approvals::are_enough(&self.approvals, governance);
         planted!("directive-by-too-few", Ok(()), enough)?;
         match &self.directive.order {
+            Order::Allow(_, grant)
+                if grant.stored_bytes.is_some() && current.rules().core < Rules::QUOTAS =>
+            {
+                Err(Refusal::NoQuotasYet { current: current.rules() })
+            }
             Order::Allow(key, grant) => {
                 let granted = Entry::Granted(Arc::new(grant.clone()));
                 Ok(clients.with_entry(*key, Some(granted))?)
@@ -179,6 +251,7 @@ impl SignedDirective {
     }
 }
 
+/// Without a [quota](Grant::stored_bytes), as [`Grant`] is.
 impl Encode for Order {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::base::crypto::{Check, Claim, PublicKey, Signature, Statement};
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, Rules};
 use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::change::SignedChange;
@@ -216,11 +216,15 @@ impl Frame {
     }
 
     /// The same, resting as well on the signatures of the change of members or the directive that
-    /// it may be. These can be hundreds: where members are fixed, no stranger may have them
-    /// verified.
+    /// it may be under the rules of the epoch. These can be hundreds: where members are fixed, no
+    /// stranger may have them verified.
     #[must_use]
-    pub fn claim_with_approvals(self: Arc<Self>, chain: &Digest) -> Claim<SharedFrame> {
-        let approvals = match (self.change(), self.directive()) {
+    pub fn claim_with_approvals(
+        self: Arc<Self>,
+        chain: &Digest,
+        rules: Rules,
+    ) -> Claim<SharedFrame> {
+        let approvals = match (self.change(), self.directive(rules)) {
             (Some(Ok(change)), _) => change.checks(chain),
             (_, Some(Ok(directive))) => directive.checks(chain),
             _ => return self.claim(chain),
@@ -255,10 +259,11 @@ impl Frame {
         self.count == 1 && self.commands().next().is_some_and(SignedDirective::is_one)
     }
 
-    /// The directive on clients that this frame is, if it is one.
+    /// The directive on clients that this frame is in an epoch with these rules, if it is one.
     #[must_use]
-    pub fn directive(&self) -> Option<Result<SignedDirective, DecodeError>> {
-        self.commands().next().filter(|_| self.is_directive()).map(SignedDirective::of_command)
+    pub fn directive(&self, rules: Rules) -> Option<Result<SignedDirective, DecodeError>> {
+        let command = self.commands().next().filter(|_| self.is_directive())?;
+        Some(SignedDirective::of_command_under(command, rules))
     }
 
     /// Whether this frame rests on approvals of administrators.

@@ -161,9 +161,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// The frames among `frames` that are not here, as claims; those that are need no check.
     pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
-        let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
+        let (latest, is_governed) = (self.membership.latest(), self.is_governed());
+        let (chain, rules) = (latest.chain(), latest.rules());
         let claim = |frame: SharedFrame| match is_governed {
-            true => frame.claim_with_approvals(&chain),
+            true => frame.claim_with_approvals(&chain, rules),
             false => frame.claim(&chain),
         };
         frames

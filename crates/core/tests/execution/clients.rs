@@ -19,9 +19,9 @@ use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, SessionId};
 use crate::fixtures::*;
 
 /// The first of three administrators, of whom two must sign.
-const ADMINISTRATOR: u8 = 200;
+pub const ADMINISTRATOR: u8 = 200;
 
-fn committee() -> Committee {
+pub fn committee() -> Committee {
     let members = (0..4).map(|id| Some(Member::new(ReplicaKey::from([id; 32])))).collect();
     let administrators = (0..3).map(|at| key(ADMINISTRATOR + at)).collect();
     let governance = Governance { administrators, approvals: 2 };
@@ -41,19 +41,19 @@ fn governed() -> Execution<Journal> {
     state
 }
 
-fn signed_by(signers: &[u8], serial: u64, order: Order) -> Vec<u8> {
+pub fn signed_by(signers: &[u8], serial: u64, order: Order) -> Vec<u8> {
     let approvals = signers.iter().map(|at| (key(*at), Signature::from([0; 64]))).collect();
     SignedDirective { directive: Directive { serial, order }, approvals }.to_command()
 }
 
 /// A directive by two administrators, as the command with this number in session 1.
-fn directive(number: u64, serial: u64, order: Order) -> SharedFrame {
+pub fn directive(number: u64, serial: u64, order: Order) -> SharedFrame {
     let command = signed_by(&[ADMINISTRATOR, ADMINISTRATOR + 1], serial, order);
     signed_frame(ADMINISTRATOR, 1, number, &[command], 0)
 }
 
 /// What became of a directive: the serial, or why it was refused.
-fn told(outcome: &Outcome) -> Result<u64, String> {
+pub fn told(outcome: &Outcome) -> Result<u64, String> {
     let Outcome::Executed { replies, .. } = outcome else { panic!("{outcome:?}") };
     match replies[4..].split_first() {
         Some((0, serial)) => Ok(u64::from_le_bytes(serial.try_into().expect("a serial"))),

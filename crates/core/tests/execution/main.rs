@@ -8,6 +8,7 @@ mod fixtures;
 mod kept;
 mod mempool;
 mod model;
+mod quotas;
 mod rules;
 mod sessions;
 mod snapshots;

@@ -269,7 +269,7 @@ fn the_application_is_told_the_rules_in_force() {
 fn assert_stopped(state: &mut Execution<Ruled>, error: &ExecutionError) {
     let said = error.to_string();
     assert!(said.contains("epoch 1 executes by rules 1.2"), "{said}");
-    assert!(said.contains("supports none newer than 1.1"), "{said}");
+    assert!(said.contains("supports none newer than 2.1"), "{said}");
     assert!(said.contains("start this replica with a release that has them"), "{said}");
     let before = state.application().journal.commands.clone();
     assert_eq!(run(state, &[frame(1, 1, 3, &["after"])]).as_ref(), Err(error));

@@ -2,6 +2,7 @@
 
 mod check;
 mod http;
+mod traces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::adversary::Schedule;
 
 pub(super) use check::check;
 pub use http::Http;
+pub use traces::Tracing;
 
 /// One replica's own configuration. Paths are resolved, addresses are where to listen.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +48,8 @@ pub struct Node {
     pub pipeline: Pipeline,
     /// What is logged.
     pub log: Log,
+    /// What is traced.
+    pub tracing: Tracing,
     /// What is tried out.
     pub laboratory: Laboratory,
     /// The keys of the table `service`, as TOML: what the service's program reads at this replica.
@@ -222,6 +226,7 @@ pub(super) static SCHEMA: Schema = Schema {
              `quorate profile` and /metrics tell what each stage takes, and how long its queue is.",
         ),
         ("log", "What is logged, to standard error."),
+        ("tracing", "Traces of clients' commands through this replica."),
         (
             "laboratory",
             "Experiments: parts that can be switched off to learn what they bring. All of it is refused\n\
@@ -402,6 +407,8 @@ pub(super) static SCHEMA: Schema = Schema {
             preset: Preset::Is("text"),
             comment: "For people, or one JSON object a line.",
         },
+        traces::OTLP,
+        traces::SAMPLE,
         Field {
             key: "laboratory.enabled",
             kind: Kind::Bool,
@@ -555,6 +562,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             level: LogLevel::named(&settings.text("log.level")?)?,
             format: LogFormat::named(&settings.text("log.format")?)?,
         },
+        tracing: Tracing::from_settings(settings)?,
         laboratory: Laboratory {
             enabled: settings.bool("laboratory.enabled")?,
             filtering: settings.bool("laboratory.filtering")?,

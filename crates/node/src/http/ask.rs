@@ -115,8 +115,38 @@ impl Asker {
     /// # Errors
     /// [`AskError`].
     pub fn ask(&self, address: &str, path: &str, patience: Duration) -> Result<Reply, AskError> {
+        self.reply(address, &format!("GET {path} HTTP/1.0\r\n"), "", patience)
+    }
+
+    /// Sends `body`, JSON, to a program that takes it at this path, and blocks for `patience` at
+    /// most.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub fn post_json(
+        &self,
+        address: &str,
+        path: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Result<Reply, AskError> {
+        let head = format!(
+            "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        self.reply(address, &head, body, patience)
+    }
+
+    /// The answer to a request: its first lines, and its body.
+    fn reply(
+        &self,
+        address: &str,
+        head: &str,
+        body: &str,
+        patience: Duration,
+    ) -> Result<Reply, AskError> {
         let text = self
-            .exchange(address, path, patience)
+            .exchange(address, (head, body), patience)
             .map_err(|source| AskError::Io { address: address.to_owned(), source })?;
         let foreign = |what| AskError::Foreign { address: address.to_owned(), what };
         let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| foreign("no HTTP head"))?;
@@ -147,7 +177,12 @@ impl Asker {
         serde_json::from_str(&reply.body).map_err(|_| foreign("the body is not JSON"))
     }
 
-    fn exchange(&self, address: &str, path: &str, patience: Duration) -> io::Result<String> {
+    fn exchange(
+        &self,
+        address: &str,
+        (head, body): (&str, &str),
+        patience: Duration,
+    ) -> io::Result<String> {
         let deadline = Instant::now() + patience;
         let socket = address
             .to_socket_addrs()?
@@ -158,8 +193,7 @@ impl Asker {
         let shown =
             self.token.as_ref().map(|token| format!("Authorization: {}\r\n", token.header()));
         // HTTP/1.0: the answer comes in one piece and ends with the connection.
-        let request =
-            format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n{}\r\n", shown.unwrap_or_default());
+        let request = format!("{head}Host: {address}\r\n{}\r\n{body}", shown.unwrap_or_default());
         let patient = Patient { stream, deadline };
         let Some(tls) = &self.tls else { return said(patient, &request) };
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);

@@ -6,11 +6,14 @@
 //! as browsers and libraries send it) goes on behind it.
 //!
 //! # What a stream may cost
-//! There are [`STREAMS`] at once. One reads the lists that the application keeps anyway, and makes
+//! There are [`STREAMS`] at once, and [`STREAMS_OF_ADDRESS`] of one address, so that no one reader
+//! keeps all others away. One reads the lists that the application keeps anyway, and makes
 //! events of them as its reader takes them, in pieces of about [`PIECE_BYTES`], or of one value
 //! where that is longer. One piece waits and one is written at most. A reader that takes nothing
 //! for [`STALLS`] is left. One that is so slow that the lists are gone is told so by an event
 //! `gone`, which is the last.
+
+mod seats;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -29,15 +32,18 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use quorate_app::kv::feed::{Feed, Found, changes};
 use quorate_core::Height;
+use quorate_transport::places::Network;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
+use self::seats::{Full, Seat, Seats};
 use super::Facts;
 use super::access::Shown;
 use crate::watching::Json;
 
-/// Streams at once.
-pub(super) const STREAMS: usize = 8;
+/// Streams at once, in all and of one address.
+const STREAMS: usize = 8;
+const STREAMS_OF_ADDRESS: usize = 4;
 /// Events are sent in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
 /// Changes that are looked at before other tasks have their turn.
@@ -51,7 +57,7 @@ const STALLS: Duration = Duration::from_secs(60);
 pub(super) struct Watching {
     feed: Arc<Feed>,
     news: watch::Sender<()>,
-    places: Arc<Semaphore>,
+    seats: Seats,
 }
 
 impl Watching {
@@ -59,7 +65,7 @@ impl Watching {
         let news = watch::Sender::new(());
         let rings = news.clone();
         feed.subscribe(move || rings.send_replace(()));
-        Self { feed: Arc::clone(feed), news, places: Arc::new(Semaphore::new(STREAMS)) }
+        Self { feed: Arc::clone(feed), news, seats: Seats::default() }
     }
 }
 
@@ -115,6 +121,7 @@ struct Wanted {
 pub(super) async fn stream(
     State(facts): State<Arc<Facts>>,
     (open, shown): (Option<Extension<Open>>, Option<Extension<Shown>>),
+    Extension(network): Extension<Network>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
@@ -130,10 +137,15 @@ pub(super) async fn stream(
         Ok(wanted) => wanted,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
     };
-    let Ok(place) = Arc::clone(&watching.places).try_acquire_owned() else {
-        let busy = "as many watch as may: try another replica, or later";
-        return ([(header::RETRY_AFTER, "5")], refuse(StatusCode::SERVICE_UNAVAILABLE, busy))
-            .into_response();
+    let seat = match watching.seats.take(network) {
+        Ok(seat) => seat,
+        Err(full) => {
+            let code = match full {
+                Full::All => StatusCode::SERVICE_UNAVAILABLE,
+                Full::Address => StatusCode::TOO_MANY_REQUESTS,
+            };
+            return ([(header::RETRY_AFTER, "5")], refuse(code, &full.to_string())).into_response();
+        }
     };
     let feed = Arc::clone(&watching.feed);
     let now = || Point { height: feed.through().next(), known: 0 };
@@ -146,7 +158,7 @@ pub(super) async fn stream(
     let news = watching.news.subscribe();
     let opened = open.map(|Extension(open)| open.stream());
     let telling = Telling { feed, news, prefix: wanted.prefix, from, sender };
-    tokio::spawn(telling.run((place, opened)));
+    tokio::spawn(telling.run((seat, opened)));
     let head = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
@@ -259,7 +271,7 @@ struct Left;
 
 impl Telling {
     /// Tells until the reader leaves. What it holds is let go of then.
-    async fn run(mut self, _holds: (OwnedSemaphorePermit, Option<Opened>)) {
+    async fn run(mut self, _holds: (Seat, Option<Opened>)) {
         while self.go_on().await.is_ok() {}
     }
 

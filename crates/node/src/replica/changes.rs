@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{Check, Scheme};
+use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::change::SignedChange;
@@ -141,7 +142,8 @@ impl<T: Types> Requests<T> {
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
         // One that cannot be read, or has no signatures, costs what any frame does.
-        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified());
+        let rules = self.epochs.rules();
+        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified(), rules);
         if !self.epochs.is_governed() || !claimed.iter().any(is_change) {
             return claimed;
         }
@@ -151,7 +153,7 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
-            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain);
+            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, rules);
             let Some(approvals) = self.approvals_of(&frame) else {
                 self.is_bad(connection, &frame);
                 continue;
@@ -183,7 +185,7 @@ impl<T: Types> Requests<T> {
     /// too few for anybody to look at the words of members.
     fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
-        let (is_theirs, approvals) = match (frame.change(), frame.directive()) {
+        let (is_theirs, approvals) = match (frame.change(), frame.directive(committee.rules())) {
             (Some(Ok(change)), _) => {
                 let is_approved = change.is_approved(&committee) || change.ready.is_empty();
                 (is_approved && change.is_of_administrators(&committee), change.approvals.len())
@@ -214,8 +216,8 @@ impl<T: Types> Requests<T> {
 }
 
 /// Whether a frame is a change or a directive with signatures besides its client's.
-fn rests_on_more(frame: &SharedFrame) -> bool {
-    match (frame.change(), frame.directive()) {
+fn rests_on_more(frame: &SharedFrame, rules: Rules) -> bool {
+    match (frame.change(), frame.directive(rules)) {
         (Some(Ok(change)), _) => !change.approvals.is_empty() || !change.ready.is_empty(),
         (_, Some(Ok(directive))) => !directive.approvals.is_empty(),
         _ => false,

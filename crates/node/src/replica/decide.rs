@@ -16,7 +16,7 @@ use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::message::Response;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::ledger::state_machine::{StateMachine, Usage};
-use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
+use quorate_core::protocols::protocol::{Protocol, Types};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Input, Replica, Submitted, drive};
 use quorate_core::{Height, ReplicaId, Time, planted};
@@ -503,21 +503,6 @@ impl<T: Types> Reach<T> {
             }
         }
     }
-
-    /// Notes what is committed, for peers that ask for it and for people.
-    fn committed(&mut self, blocks: &[BlockOf<T>]) {
-        if !blocks.is_empty() && std::mem::take(&mut self.other_root.views) > 0 {
-            self.metrics.state_root_differs_at.set(0);
-            self.metrics.state_root_differs_views.set(0);
-        }
-        self.settle_epoch(blocks);
-        self.index.committed(blocks);
-        self.follower.committed(blocks);
-        self.metrics.recent.committed(blocks);
-        let full = blocks.iter().filter(|block| !block.is_empty()).count();
-        self.metrics.committed_blocks_total.add(blocks.len() as u64);
-        self.metrics.committed_full_blocks_total.add(full as u64);
-    }
 }
 
 impl<T: Types> drive::World<T> for Reach<T> {
@@ -538,6 +523,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
             Action::Committed(blocks) => self.committed(&blocks),
             Action::Executed { commands, frames } => {
                 self.metrics.committed_commands_total.add(commands);
+                self.follower.executed(&frames);
                 self.executed.extend(frames);
             }
             Action::ServeChain { to, above, through, budget_bytes, tail } => {
@@ -573,6 +559,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
 
     fn enter(&mut self, stage: drive::Stage, items: usize) {
         self.clock.enter(stage, items);
+        self.follower.enter(stage);
     }
 
     fn sign(&mut self, statement: &Statement) -> Signature {

@@ -17,6 +17,7 @@ use std::sync::{PoisonError, RwLock};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::MAX_HANDOVERS;
 use quorate_core::protocols::protocol::{Handover, SharedHandover, Types};
@@ -76,6 +77,12 @@ impl Epochs {
     #[must_use]
     pub fn committee(&self) -> Committee {
         self.read(|known| known.committee.clone())
+    }
+
+    /// The rules of that epoch.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        self.read(|known| known.committee.rules())
     }
 
     /// Whether the members may change.

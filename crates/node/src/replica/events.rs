@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use quorate_core::ledger::execution::ExecutionError;
-use quorate_core::protocols::protocol::{Event, Types};
+use quorate_core::protocols::protocol::{BlockOf, Event, Types};
 use quorate_core::replica::Halt;
 use quorate_core::{Height, View};
 
@@ -118,5 +118,20 @@ impl<T: Types> Reach<T> {
             }
             _ => {}
         }
+    }
+
+    /// Notes what is committed, for peers that ask for it and for people.
+    pub(super) fn committed(&mut self, blocks: &[BlockOf<T>]) {
+        if !blocks.is_empty() && std::mem::take(&mut self.other_root.views) > 0 {
+            self.metrics.state_root_differs_at.set(0);
+            self.metrics.state_root_differs_views.set(0);
+        }
+        self.settle_epoch(blocks);
+        self.index.committed(blocks);
+        self.follower.committed(blocks);
+        self.metrics.recent.committed(blocks);
+        let full = blocks.iter().filter(|block| !block.is_empty()).count();
+        self.metrics.committed_blocks_total.add(blocks.len() as u64);
+        self.metrics.committed_full_blocks_total.add(full as u64);
     }
 }

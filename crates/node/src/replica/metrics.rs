@@ -145,6 +145,10 @@ numbers!(
     state_root_differs_at,
     /// Views with such proposals since blocks were committed last.
     state_root_differs_views,
+    /// Spans of traces that the collector took.
+    trace_spans_total,
+    /// Spans that were dropped: too many waited, or the collector did not take them.
+    trace_spans_dropped_total,
     /// Turns of the deciding loop.
     turns_total,
     /// Inputs it took.

@@ -14,11 +14,13 @@ use quorate_core::client::message::{Outcome, Response};
 use quorate_core::ledger::block::{Content, SharedBlock};
 use quorate_core::ledger::frame::{FrameId, SharedFrame};
 use quorate_core::protocols::protocol::Event;
+use quorate_core::replica::drive;
 use quorate_core::{Sequence, SessionId, View};
 use quorate_transport::Counters;
 use quorate_transport::measure::{Histogram, Measure};
 
 use super::metrics::Number;
+use super::traced::Tracer;
 
 /// A stage of the pipeline that every protocol's messages and every client's frames go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,9 +150,10 @@ const VIEWS: usize = 256;
 /// A frame that is not answered for so long is not followed any more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Follows one frame at a time. Part of the deciding thread.
+/// Follows one frame at a time, and those that are traced. Part of the deciding thread.
 #[derive(Debug)]
 pub struct Follower {
+    tracer: Option<Tracer>,
     frame: Option<Followed>,
     /// When each view's block was proposed or voted for here first, and whether it was proposed
     /// here.
@@ -169,15 +172,31 @@ struct Followed {
     ordered: Option<(Instant, Instant, bool)>,
 }
 
-impl Default for Follower {
-    fn default() -> Self {
-        Self { frame: None, views: VecDeque::with_capacity(VIEWS) }
-    }
-}
-
 impl Follower {
+    /// Nothing has come yet.
+    pub fn new(tracer: Option<Tracer>) -> Self {
+        Self { tracer, frame: None, views: VecDeque::with_capacity(VIEWS) }
+    }
+
+    /// The deciding thread turns to another stage.
+    pub fn enter(&mut self, stage: drive::Stage) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.enter(stage);
+        }
+    }
+
+    /// These frames were executed.
+    pub fn executed(&mut self, frames: &[SharedFrame]) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.executed(frames);
+        }
+    }
+
     /// A frame came, read from its socket at `arrived`.
     pub fn taken(&mut self, frame: &SharedFrame, arrived: Instant) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.taken(frame, arrived);
+        }
         let follows = self.frame.as_ref();
         // What opens a session is no command.
         if frame.is_open() || follows.is_some_and(|one| one.arrived.elapsed() < PATIENCE) {
@@ -195,6 +214,9 @@ impl Follower {
 
     /// Something happened in the protocol.
     pub fn note(&mut self, event: &Event) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.note(event);
+        }
         let (view, is_mine) = match event {
             Event::Proposed { view, .. } => (*view, true),
             Event::Voted(ballot) => (ballot.view, false),
@@ -211,6 +233,9 @@ impl Follower {
 
     /// These blocks were committed.
     pub fn committed<C: Content>(&mut self, blocks: &[SharedBlock<C>]) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.committed(blocks);
+        }
         let Some(followed) = self.frame.as_mut().filter(|followed| followed.ordered.is_none())
         else {
             return;
@@ -229,6 +254,9 @@ impl Follower {
 
     /// A client is answered.
     pub fn answered(&mut self, response: &Response, profile: &Profile) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.answered(response);
+        }
         let Some(followed) = &self.frame else { return };
         let Response::Outcome(Outcome::Executed { session, first, count, .. }) = response else {
             return;

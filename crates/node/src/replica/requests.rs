@@ -34,6 +34,7 @@ use super::profile::Stage;
 use super::settled::{Allowance, Known, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
+use super::traced::Received;
 
 /// Most events taken up at once.
 const BATCH: usize = 256;
@@ -64,6 +65,8 @@ pub struct Requests<T: Types> {
     pub outside: Outside,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is told of frames that are traced.
+    pub received: Option<Received>,
     /// What clients did.
     pub events: Arrivals<(ConnectionId, Event)>,
     /// Whose signatures have held.
@@ -181,8 +184,12 @@ impl<T: Types> Requests<T> {
             let frames = decoded.len() as u64;
             let claimed = self.hash(decoded);
             self.note(Stage::Hash, &mut since, frames, frames);
+            let hashed = since;
             self.verify(arrived, claimed, &mut ready);
             self.note(Stage::Verify, &mut since, frames, frames);
+            if let Some(received) = &mut self.received {
+                received.note(&ready, arrived, (hashed, since));
+            }
         }
         closed.iter().for_each(|connection| self.standings.forget(*connection));
         self.worked = since;

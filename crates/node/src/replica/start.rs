@@ -43,12 +43,14 @@ use super::routes::Routes;
 use super::settled::{Allowance, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
+use super::traced::{Received, Tracer};
 use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 use super::watch::Watched;
 use super::{Running, Setup, StartError, spawn};
 use crate::descriptors::Shares;
 use crate::family::{Attacked, Build, Job};
+use crate::traces::{Source, Traces};
 
 /// Events of clients that may wait for the clients' stage.
 const CLIENT_EVENTS: usize = 4096;
@@ -90,6 +92,7 @@ struct Shared<T: Types> {
     index: Arc<BlockIndex>,
     settled: Arc<Settled>,
     feed: Option<Arc<Feed>>,
+    traces: Option<Arc<Traces>>,
     epochs: Arc<Epochs>,
     transport: Arc<TransportKey>,
 }
@@ -147,6 +150,7 @@ impl Setup {
             index: Arc::clone(journal.index()),
             settled: Arc::default(),
             feed: self.feed.clone(),
+            traces: self.start_traces(&metrics)?,
             epochs,
             transport: Arc::new(transport),
             outside,
@@ -279,6 +283,12 @@ impl Setup {
         Ok(Links::byzantine(peers, schedule, keys, Arc::clone(metrics))?)
     }
 
+    /// The thread that tells what becomes of frames, if somebody is told.
+    fn start_traces(&self, metrics: &Arc<Metrics>) -> io::Result<Option<Arc<Traces>>> {
+        let source = Source { chain: self.committee.chain(), replica: self.me };
+        self.traces.as_ref().map(|settings| Traces::start(settings, source, metrics)).transpose()
+    }
+
     /// The threads that show peers and clients what is on disk.
     fn start_archive<T: Types>(
         &self,
@@ -338,6 +348,7 @@ impl Setup {
             )?,
             outside: shared.outside.clone(),
             metrics: Arc::clone(&shared.metrics),
+            received: shared.traces.clone().map(Received::new),
             events,
             standings: Standings::default(),
             settled: Arc::clone(&shared.settled),
@@ -377,7 +388,7 @@ impl Setup {
             routes: Routes::default(),
             executed: Vec::new(),
             clock: StageClock::new(Arc::clone(metrics)),
-            follower: Follower::default(),
+            follower: Follower::new(shared.traces.clone().map(Tracer::new)),
             idle: false,
             other_root: OtherRoot::default(),
             application: self.application.clone(),

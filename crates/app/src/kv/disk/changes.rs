@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Range;
 
+use quorate_core::base::crypto::PublicKey;
 use quorate_merkle::Hash;
 
 use super::super::command::ValueKind;
 use super::super::entry;
 use super::super::storage::{FoundHash, Listed, OtherKind};
-use super::super::value::Entry;
+use super::super::value::{Entry, Held};
 
 /// Memory for more texts than this is given back.
 const TEXTS_KEPT_BYTES: usize = 1 << 20;
@@ -109,6 +110,15 @@ impl Changes {
         }
     }
 
+    /// What was put takes, and who owns it; `None` if it was removed.
+    pub(super) fn held(&self, changed: &Changed) -> Option<Held> {
+        match changed {
+            Changed::Gone => None,
+            Changed::Put { put: Put::Entry(entry), .. } => Some(entry.held()),
+            Changed::Put { put: Put::Text(range), .. } => Some(entry::held(self.written(range))),
+        }
+    }
+
     /// The hash that was put, where it lies.
     pub(super) fn hash(changed: &Changed) -> Result<Option<FoundHash<'_>>, OtherKind> {
         match changed {
@@ -148,9 +158,14 @@ impl Changes {
 
     /// Puts a string; whether it comes back after it was removed. If nothing became of the entry
     /// before, it is put blind.
-    pub(super) fn assign(&mut self, place: &Hash, key: &[u8], text: &[u8]) -> bool {
+    pub(super) fn assign(
+        &mut self,
+        place: &Hash,
+        (key, text): (&[u8], &[u8]),
+        owner: Option<&PublicKey>,
+    ) -> bool {
         let from = self.texts.len();
-        entry::encode_text(&mut self.texts, key, text);
+        entry::encode_text(&mut self.texts, key, text, owner);
         let put = Put::Text(from..self.texts.len());
         match self.by_place.entry(place.into()) {
             btree_map::Entry::Vacant(vacant) => {

@@ -10,7 +10,7 @@ use super::super::entry;
 use super::super::feed::Head;
 use super::super::proof::Content;
 use super::super::value::place;
-use super::FEED;
+use super::keeping::FEED;
 use super::shelf::Shelf;
 
 /// The head of the change feed that a checkpoint says.

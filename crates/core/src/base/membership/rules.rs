@@ -36,8 +36,12 @@ impl Rules {
     /// Those of an epoch that nobody has raised.
     pub const FIRST: Self = Self { core: 1, application: 1 };
 
+    /// From these rules of the core on, a grant may have a
+    /// [quota](crate::ledger::clients::Grant::stored_bytes).
+    pub const QUOTAS: u16 = 2;
+
     /// The newest rules of the core that this program supports.
-    pub const NEWEST_OF_CORE: u16 = 1;
+    pub const NEWEST_OF_CORE: u16 = Self::QUOTAS;
 
     /// The newest rules that this program supports with an application that supports these.
     #[must_use]

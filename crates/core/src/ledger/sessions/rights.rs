@@ -57,7 +57,8 @@ impl Rights {
     /// Carries out the directive that `frame` is, if it is one. Returns the reply, and whether the
     /// list has changed.
     pub(super) fn carry_out(&mut self, frame: &Frame) -> Option<(Vec<u8>, bool)> {
-        let judged = self.judge(frame.directive()?);
+        let rules = self.committee.as_ref().map(Committee::rules).unwrap_or_default();
+        let judged = self.judge(frame.directive(rules)?);
         let said = judged.as_ref().map(|clients| clients.next_serial() - 1);
         let reply = approvals::reply(said);
         let is_carried_out = judged.is_ok();

@@ -105,6 +105,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         watchers: Watchers::default(),
         outside,
         metrics: Arc::clone(&metrics),
+        received: None,
         events,
         standings: Standings::default(),
         settled: Arc::clone(&settled),
