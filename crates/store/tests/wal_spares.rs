@@ -86,13 +86,14 @@ fn a_power_cut_meets_spares_of_every_length_and_leaves_only_whole_ones() {
 }
 
 /// A folder in memory that notes which thread does what to files. On request it has no room for
-/// new files, or fails syncs of the folder.
+/// new files, or fails syncs of the folder, or its next renaming.
 #[derive(Clone, Default)]
 struct Noted {
     disk: MemoryDisk,
     done: Arc<Mutex<Vec<(&'static str, ThreadId)>>>,
     fails_to_sync: Arc<AtomicBool>,
     is_full: Arc<AtomicBool>,
+    fails_to_rename: Arc<AtomicBool>,
 }
 
 impl Noted {
@@ -121,6 +122,9 @@ impl Disk for Noted {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.note(if to.ends_with(".wal") { "begin" } else { "retire" });
+        if self.fails_to_rename.swap(false, Ordering::SeqCst) {
+            return Err(io::Error::other("injected error of a renaming"));
+        }
         self.disk.rename(from, to)
     }
 
@@ -168,6 +172,18 @@ fn the_thread_that_commits_makes_and_retires_no_file() {
     assert_eq!(replay(&log).unwrap(), expected);
 }
 
+/// Retires all that can be; the error that this ends the log with.
+fn ended(log: &mut Log) -> Error {
+    let mut done = log.retire_before(log.end());
+    loop {
+        match done {
+            Ok(()) => thread::yield_now(),
+            Err(error) => return error,
+        }
+        done = log.commit(None, Durability::Sync);
+    }
+}
+
 #[test]
 fn a_sync_that_fails_beside_the_log_ends_it() {
     let (disk, mut log) = noted();
@@ -176,16 +192,27 @@ fn a_sync_that_fails_beside_the_log_ends_it() {
         log.commit(None, Durability::Sync).unwrap();
     }
     disk.fails_to_sync.store(true, Ordering::SeqCst);
-    log.retire_before(log.end()).unwrap();
-    let error = loop {
-        match log.commit(None, Durability::Sync) {
-            Ok(()) => thread::yield_now(),
-            Err(error) => break error,
-        }
-    };
+    let error = ended(&mut log);
     assert!(matches!(&error, Error::Io { file, action: "sync", .. } if file == "the folder"));
     disk.fails_to_sync.store(false, Ordering::SeqCst);
     assert!(matches!(log.commit(None, Durability::Sync), Err(Error::Poisoned { .. })));
+}
+
+/// Segments go oldest first, and nothing more is done once one could not be retired: a gap between
+/// them would keep the log from being opened.
+#[test]
+fn a_segment_that_cannot_be_retired_keeps_all_later_ones() {
+    let (disk, mut log) = noted();
+    while log.statistics().rotations < 6 {
+        log.append(1, &[&[1; 3000]]).unwrap();
+        log.commit(None, Durability::Sync).unwrap();
+    }
+    let expected = replay(&log).unwrap();
+    disk.fails_to_rename.store(true, Ordering::SeqCst);
+    ended(&mut log);
+    drop(log);
+    let (log, _) = open(&disk.disk).unwrap();
+    assert_eq!(replay(&log).unwrap(), expected);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Measures the cost of the transport between two replicas on this machine, for messages of each
 //! size, over TCP, QUIC and UDP. Run it with `make bench-transport`; `ARGS=quic` measures one
-//! transport, `ARGS="--out FOLDER"` also writes a table and charts. Both replicas and the two threads
-//! that use them share the machine's cores.
+//! transport, `ARGS="--out FOLDER"` also writes a table and charts. Both replicas and the two
+//! threads that use them share the machine's cores.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Liveness against informed adversaries: of about √n faulty nodes that know what the others prefer,
-//! each poll finds a few that speak for the weaker side, and both sides stay even
-//! (arXiv 2409.02217). Frosty's fallback is what ends that (docs/protocols/snow.md, "Frosty").
+//! Liveness against informed adversaries: of about √n faulty nodes that know what the others
+//! prefer, each poll finds a few that speak for the weaker side, and both sides stay even (arXiv
+//! 2409.02217). Frosty's fallback is what ends that (docs/protocols/snow.md, "Frosty").
 
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_plot::{Axis, Line, LinePoint, Lines};

@@ -114,8 +114,8 @@ pub struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Writes a state with this root into the data folder: that of a checked offer, for a replica
-    /// that lost its data, with the checked ends of the epochs before it; without an offer the first
-    /// one of its chain.
+    /// that lost its data, with the checked ends of the epochs before it; without an offer the
+    /// first one of its chain.
     ///
     /// # Errors
     /// [`OpenError`].

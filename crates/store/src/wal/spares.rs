@@ -65,6 +65,9 @@ struct State {
     unmade: Option<Error>,
     /// The reason why a segment was not retired, or a spare not synced. It ends the log.
     failed: Option<Error>,
+    /// There was such a reason: nothing more is done to the folder. Segments go oldest first, and
+    /// one that stays keeps all later ones.
+    stopped: bool,
     /// The log is closed: only retired segments are left to do.
     closed: bool,
     /// The thread has ended.
@@ -169,8 +172,11 @@ impl Spares {
                 state.awaited = false;
                 return Err(error);
             }
-            if state.ended {
-                let reason = "the thread that prepares segments panicked".to_string();
+            if state.ended || state.stopped {
+                let reason = match state.stopped {
+                    true => "a segment was not retired, or a spare not synced".to_string(),
+                    false => "the thread that prepares segments panicked".to_string(),
+                };
                 return Err(Error::Poisoned { reason });
             }
             state = match &self.thread {
@@ -280,7 +286,7 @@ impl Shared {
             Done::Growing(spare, bytes) => state.growing = Some((spare, bytes)),
             Done::Removed => {}
             Done::Unmade(error) => state.unmade = Some(error),
-            Done::Failed(error) => state.failed = Some(error),
+            Done::Failed(error) => (state.stopped, state.failed) = (true, Some(error)),
         }
         self.changed.notify_all();
         (state, true)
@@ -352,7 +358,7 @@ impl Shared {
 impl State {
     /// The next chore that is due.
     fn next(&mut self, shared: &Shared) -> Option<Chore> {
-        if self.failed.is_some() {
+        if self.stopped {
             return None;
         }
         if let Some(segment) = self.retired.pop_front() {

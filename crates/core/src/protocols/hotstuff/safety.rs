@@ -45,7 +45,8 @@ impl Safety {
     }
 }
 
-/// The version of the safety record. Blocks have had their identity from their headers since version 3.
+/// The version of the safety record. Blocks have had their identity from their headers since
+/// version 3.
 pub const SAFETY_VERSION: u8 = 3;
 
 impl Encode for Safety {
