@@ -2,9 +2,6 @@
 
 use crate::base::types::{Duration, Time};
 
-/// Replicas that answer within this time are near.
-const NEAR_NANOS: u64 = 20_000_000;
-
 /// The pace of one session. The patience follows RFC 6298 (smoothed round trip plus four
 /// deviations, doubled at every retry, round trips of frames sent twice not counted); the window
 /// is halved when f + 1 replicas are busy and grows by one frame a window answered.
@@ -18,8 +15,6 @@ pub(super) struct Pace {
     settled_at: Time,
     /// Smoothed round trip and its deviation, nanoseconds.
     round_trip: Option<(u64, u64)>,
-    /// The shortest round trip, nanoseconds.
-    shortest: Option<u64>,
     retry_least: Duration,
     retry_most: Duration,
 }
@@ -33,7 +28,6 @@ impl Pace {
             credit: 0,
             settled_at: Time(0),
             round_trip: None,
-            shortest: None,
             retry_least,
             retry_most: retry_most.max(retry_least),
         }
@@ -53,7 +47,6 @@ impl Pace {
         }
         let Some(sample) = round_trip else { return };
         let sample = nanos(sample);
-        self.shortest = Some(self.shortest.map_or(sample, |shortest| shortest.min(sample)));
         self.round_trip = Some(match self.round_trip {
             None => (sample, sample / 2),
             Some((mean, deviation)) => (
@@ -61,12 +54,6 @@ impl Pace {
                 deviation - deviation / 4 + mean.abs_diff(sample) / 4,
             ),
         });
-    }
-
-    /// Whether an answer takes so little time that waiting for one costs less than another frame
-    /// does; taken for true before there was one.
-    pub(super) fn is_near(&self) -> bool {
-        self.shortest.is_none_or(|shortest| shortest < NEAR_NANOS)
     }
 
     /// f + 1 replicas are busy: halve the window, once a round trip.

@@ -29,15 +29,6 @@ pub enum Route {
     },
 }
 
-/// Small frames under way, at the most, where replicas are [near](Pace::is_near). What is submitted
-/// meanwhile waits for an answer and then goes out together: many frames of few commands cost the
-/// replicas more than few frames of many. Far away, a round trip more would cost more than frames.
-const SMALL_FRAMES: usize = 4;
-/// A frame of so many commands is not small, ...
-const LARGE_FRAME_COMMANDS: usize = 256;
-/// ... and neither is one of so many bytes.
-const LARGE_FRAME_BYTES: usize = 64 << 10;
-
 /// What a session is to know.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionConfig {
@@ -53,7 +44,7 @@ pub struct SessionConfig {
     /// Whom frames are sent to.
     pub route: Route,
     /// Most frames in flight. No more than the cluster's session window, or replicas turn down
-    /// what is beyond it. Small frames are fewer: see [`Session::step`].
+    /// what is beyond it.
     pub window: usize,
     /// Most commands grouped in a frame (a larger batch still goes, alone).
     pub frame_commands: usize,
@@ -189,8 +180,6 @@ pub(super) struct InFlight {
     pub(super) attempts: u32,
     /// Whom alone it was sent to, if so.
     pub(super) target: Option<ReplicaId>,
-    /// Whether more could have joined it.
-    pub(super) is_small: bool,
 }
 
 /// A batch within a frame.
@@ -240,8 +229,7 @@ impl Session {
 
     /// Takes `inputs` in, and appends to `outputs` what is to be done. All that is waiting when
     /// the last input is in goes out together: a driver that has several inputs hands them over
-    /// in one call. While four frames are in flight, only frames that are full or large (256
-    /// commands, 64 KiB) follow at once. The rest waits for an answer, and goes out together.
+    /// in one call.
     pub fn step(
         &mut self,
         now: Time,
@@ -449,11 +437,7 @@ impl Session {
             if full || self.waiting.is_empty() || !self.reachable() {
                 return;
             }
-            let (group, is_small) = self.group();
-            let small = || self.in_flight.iter().filter(|frame| frame.is_small).count();
-            if is_small && self.pace.is_near() && small() >= SMALL_FRAMES {
-                return;
-            }
+            let group = self.group();
             let frame = Frame::of_packed(
                 self.signer.public_key(),
                 session,
@@ -474,7 +458,6 @@ impl Session {
             let salt = self.incarnation ^ next.0;
             let retry_at = now.after(self.pace.patience(1, salt));
             let mut sent = InFlight::new(frame.clone(), parts.collect(), now, retry_at);
-            sent.is_small = is_small;
             let mut relay = self.relay();
             if let Route::One { .. } = self.config.route {
                 if !self.connected[self.target.index()] {
@@ -488,24 +471,17 @@ impl Session {
         }
     }
 
-    /// How many of the waiting batches go in the next frame: at least one; and whether that frame
-    /// is small, so that more may join it.
-    fn group(&self) -> (usize, bool) {
+    /// How many of the waiting batches go in the next frame: at least one.
+    fn group(&self) -> usize {
         let most_commands = self.config.frame_commands.min(MAX_COMMANDS);
         let most_bytes = self.config.frame_bytes.min(MAX_BODY_BYTES);
-        let (mut group, mut commands, mut bytes) = (0, 0, 0);
-        for waiting in &self.waiting {
+        let (mut commands, mut bytes) = (0, 0);
+        let fits = |waiting: &&Waiting| {
             commands += waiting.batch.len();
             bytes += waiting.batch.body().len();
-            if commands > most_commands || bytes > most_bytes {
-                // Nothing more fits, or this batch goes alone.
-                return (group.max(1), false);
-            }
-            group += 1;
-        }
-        let is_full = commands == most_commands || bytes == most_bytes;
-        let is_large = commands >= LARGE_FRAME_COMMANDS || bytes >= LARGE_FRAME_BYTES;
-        (group, !is_full && !is_large)
+            commands <= most_commands && bytes <= most_bytes
+        };
+        self.waiting.iter().take_while(fits).count().max(1)
     }
 
     /// Asks for a session under the next incarnation, now or after `wait`.
@@ -559,7 +535,6 @@ impl InFlight {
             retry_at,
             attempts: 1,
             target: None,
-            is_small: false,
         }
     }
 }

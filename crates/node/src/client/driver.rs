@@ -212,9 +212,8 @@ impl Driver {
         }
     }
 
-    /// Does what the session wants. Whether callers were told of results.
-    fn act(&mut self, cx: &mut Context<'_>) -> bool {
-        let (mut sent, mut told) = (false, false);
+    fn act(&mut self, cx: &mut Context<'_>) {
+        let mut sent = false;
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
@@ -225,7 +224,6 @@ impl Driver {
                 Output::Done { id, result } => {
                     if let Some(done) = self.under_way.remove(&id) {
                         done(result);
-                        told = true;
                     }
                 }
                 Output::Opened(session) => drop(self.state.send_replace(State::Open(session))),
@@ -237,7 +235,6 @@ impl Driver {
             // Before anything else is read.
             self.members.write(cx);
         }
-        told
     }
 
     /// Takes what reads wait for, and does what they want.
@@ -349,15 +346,9 @@ impl Future for Driver {
             let idle = this.inputs.is_empty() && this.reading.inputs.is_empty();
             this.read(now, cx);
             this.session.step(now, this.inputs.drain(..), &mut this.outputs);
-            let told = this.act(cx);
+            this.act(cx);
             if !wanted {
                 return Poll::Ready(());
-            }
-            if told && listens {
-                // The callers run first: what they submit next goes out in one frame. A round that
-                // did not listen goes on to one that does: refusals must not put off answers.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
             }
             if idle {
                 return Poll::Pending;
