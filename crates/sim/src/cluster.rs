@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::base::membership::Rules;
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};

@@ -280,9 +280,9 @@ fn forged(key: &Key, session: SessionId) -> SharedFrame {
     frame.expect("it is small").into()
 }
 
-/// Two replicas get a forged directive between the block that switches the rules and the next
+/// So many replicas get a forged directive between the block that switches the rules and the next
 /// epoch, from edges that verify its client's signature alone, as those of old programs do.
-fn forged_at_the_switch<F: Family>(seed: u64) {
+fn forged_at_the_switch<F: Family>(seed: u64, reached: usize) {
     let mut cluster = Cluster::<F>::of(config(seed), Trace::default());
     let mut administrator = Administrator::of(&mut cluster, 5 * SECOND).expect("no session");
     let stranger = Key::of_client(77);
@@ -295,7 +295,7 @@ fn forged_at_the_switch<F: Family>(seed: u64) {
         cluster.core(slot).execution().members().sealed().is_some()
     };
     assert!(cluster.run_until(20 * SECOND, |cluster| is_sealed(cluster, 0)));
-    for slot in 0..2 {
+    for slot in 0..reached {
         cluster.slots[slot].formats = Rules::FIRST;
         cluster.submit_to(slot, forged(&stranger, session));
     }
@@ -314,7 +314,9 @@ fn forged_at_the_switch<F: Family>(seed: u64) {
 #[test]
 fn a_forged_directive_in_mempools_is_never_carried_out_behind_the_switch() {
     for seed in 0..5 {
-        forged_at_the_switch::<HotStuffs>(seed);
-        forged_at_the_switch::<Pbfts>(seed);
+        for reached in [2, 4] {
+            forged_at_the_switch::<HotStuffs>(seed, reached);
+            forged_at_the_switch::<Pbfts>(seed, reached);
+        }
     }
 }

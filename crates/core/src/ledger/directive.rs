@@ -24,10 +24,10 @@
 //! that anybody may have made up. So nothing of an unknown format gets from an epoch into one with
 //! newer rules of the core:
 //!
-//! - Sessions let go of [such frames](SignedDirective::is_known_under) where the epoch begins. The former
-//!   rules decide which, not the memory of a program, so all replicas drop the same ones.
+//! - Sessions let go of [such frames](SignedDirective::is_known_under) where the epoch begins. The
+//!   former rules decide which, not the memory of a program, so all replicas drop the same ones.
 //! - The mempool lets go of them too, and so do verifications under way. Bodies of blocks and
-//!   proposals end with their epoch anyway. A new epoch's blocks thus hold only frames that a quorum
+//!   proposals end with their epoch anyway. So a new epoch's blocks hold only frames that a quorum
 //!   of it verified by its own rules, and no honest leader proposes one that others must refuse.
 //! - Frames of clients and relayed frames are verified in [every format](Rules::EVERY_FORMAT) that
 //!   the program knows, whatever the rules are. Those on their way through a switch do no harm.

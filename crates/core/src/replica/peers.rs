@@ -172,9 +172,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx: &mut Fx<P::Types>,
     ) {
         let bytes = bytes_of(&frames);
-        // What is asked for is of a block of this epoch. A relayed frame may get into a later one's.
-        let rules =
-            if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
+        // What is asked for is of a block of this epoch. A relayed frame may get into a later one.
+        let rules = if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
         let frames = self.unknown_frames(frames, rules);
         if !frames.is_empty() {
             let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };

@@ -156,11 +156,8 @@ fn restored(state: &Execution<Journal>) -> Execution<Journal> {
 #[test]
 fn a_directive_that_waits_for_the_switch_is_never_carried_out() {
     let mut state = under(OLD);
-    let lift = signed_by(
-        &[ADMINISTRATOR, ADMINISTRATOR + 1],
-        1,
-        Order::Allow(key(1), quota(u64::MAX)),
-    );
+    let lift =
+        signed_by(&[ADMINISTRATOR, ADMINISTRATOR + 1], 1, Order::Allow(key(1), quota(u64::MAX)));
     let forged = signed_frame(1, 2, 2, &[lift], 0);
     let others = [frame(1, 2, 3, &["c"]), frame(1, 2, 5, &["e"])];
     let waiting = [vec![forged], others.to_vec()].concat();

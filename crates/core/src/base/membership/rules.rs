@@ -44,7 +44,8 @@ impl Rules {
     pub const NEWEST_OF_CORE: u16 = Self::QUOTAS;
 
     /// Under these, every format counts that this program can ever execute. Clients' frames and
-    /// relayed ones are verified by them, whatever the epoch's rules are: a frame outlives its epoch.
+    /// relayed ones are verified by them, whatever the epoch's rules are: a frame outlives its
+    /// epoch.
     pub const EVERY_FORMAT: Self = Self::supported(1);
 
     /// The newest rules that this program supports with an application that supports these.

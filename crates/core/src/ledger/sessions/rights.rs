@@ -82,8 +82,7 @@ impl Rights {
 
 impl Sessions {
     /// Lets go of waiting frames that are directives, and of a format that the former epoch did not
-    /// know: nobody has verified their approvals
-    /// ([`directive`](crate::ledger::directive#why-a-directive-that-nobody-verified-is-never-carried-out)).
+    /// know: nobody has verified their approvals (see [`directive`](crate::ledger::directive)).
     /// Their clients may send them again. The frames behind them go on waiting for their numbers.
     pub(super) fn drop_unverified(&mut self, former: Rules) {
         let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
