@@ -87,10 +87,11 @@ def executed(state, protocol, body):
     if protocol == 1:
         return [state.execute(words(command)) for command in unlisted(body[16:])]
     (rules,) = struct.unpack_from(">H", body, 16)
-    items = unlisted(body[18:])
-    callers, commands = items[::2], items[1::2]
+    (length,) = struct.unpack_from(">I", body, 18)
+    callers, items = unlisted(body[22 : 22 + length]), unlisted(body[22 + length :])
     limits = [prefixes_of(caller) if rules >= 2 else [] for caller in callers]
-    return [state.execute(words(one), limit) for one, limit in zip(commands, limits)]
+    limit = lambda item: limits[struct.unpack_from(">I", item)[0]]
+    return [state.execute(words(item[4:]), limit(item)) for item in items]
 
 
 def answer(state, kind, body):

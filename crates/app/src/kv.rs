@@ -254,7 +254,11 @@ impl<M: Storage> StateMachine for KeyValue<M> {
         for (chunk, commands) in block.commands.chunks(AHEAD).enumerate() {
             decoded.clear();
             decoded.extend(commands.iter().map(|command| Decoded::of(command)));
-            self.map.look_ahead(decoded.iter().filter_map(Decoded::looks_at));
+            let callers = block.callers.iter().skip(chunk * AHEAD);
+            let is_paid = callers.map(|caller| payer(caller).is_some());
+            let is_paid = is_paid.chain(std::iter::repeat(false));
+            let looked_at = decoded.iter().zip(is_paid);
+            self.map.look_ahead(looked_at.filter_map(|(one, is_paid)| one.looks_at(is_paid)));
             for (at, command) in decoded.iter().enumerate() {
                 let caller = block.callers.get(chunk * AHEAD + at);
                 let grant = caller.and_then(|caller| caller.grant);

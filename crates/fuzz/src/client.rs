@@ -1,6 +1,7 @@
 //! The client's side: replicas say anything, and up to f of them lie together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -8,12 +9,14 @@ use quorate_app::kv::command::encode;
 use quorate_app::kv::feed::{Bounds, Feed, Found};
 use quorate_app::kv::proof::{Shown, verify};
 use quorate_app::kv::{Condition, KeyValue};
-use quorate_core::base::crypto::Signer as _;
+use quorate_core::base::crypto::{PublicKey, Signature, Signer as _};
 use quorate_core::base::wire::{Decode as _, Encode as _, put_bytes};
 use quorate_core::client::decided::Decided as Follower;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
 use quorate_core::client::proven::{Answer, Bound};
 use quorate_core::client::{Input as Told, Output, Packed, Session, SessionConfig};
+use quorate_core::ledger::clients::Grant;
+use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::frame::Frame;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine as _};
@@ -219,8 +222,18 @@ pub fn encodings() -> &'static [Vec<u8>] {
             all.push(Request::Submit { relay: true, frame }.to_bytes());
         }
         all.extend(feed_encodings());
+        all.extend([None, NonZeroU64::new(7)].map(directive));
         all
     })
+}
+
+/// A directive as a command, of the format that has quotas or the other.
+fn directive(stored_bytes: Option<NonZeroU64>) -> Vec<u8> {
+    let key = PublicKey([7; 32]);
+    let prefixes = vec![Bytes::from_static(b"app:")];
+    let order = Order::Allow(key, Grant { prefixes, stored_bytes, ..Grant::default() });
+    let directive = Directive { serial: 1, order };
+    SignedDirective { directive, approvals: vec![(key, Signature::NONE)] }.to_command()
 }
 
 /// What a replica says of its change feed, and the list of a block.

@@ -35,6 +35,17 @@ fn list(bytes: &[u8]) {
     assert_eq!(whole.len() == bytes.len(), read.iter().all(Result::is_ok));
 }
 
+/// A directive as a command, of either format.
+fn directive(bytes: &[u8]) {
+    for words in ["", "quorate directive 1", "quorate directive 2"] {
+        let command = [words.as_bytes(), bytes].concat();
+        let read = allocation::within(64, &command, || SignedDirective::of_command(&command));
+        if let Ok(directive) = read {
+            assert_eq!(directive.to_command(), command, "a directive has two encodings");
+        }
+    }
+}
+
 const TYPES: &[fn(&[u8])] = &[
     read::<Answer<Types>>,
     read::<Block>,
@@ -54,6 +65,7 @@ const TYPES: &[fn(&[u8])] = &[
     read::<SignedDirective>,
     read::<TimeOut>,
     read::<Vote>,
+    directive,
     list,
 ];
 

@@ -8,7 +8,7 @@
 //! | asked | body | answer | body |
 //! |---|---|---|---|
 //! | `H` | JSON: `protocol` (1), `newest_protocol` (2), `service`, `replica`, `agreed` (the table `service` of `cluster.toml`, TOML) | `H` | JSON: `protocol` (1 or 2); with 2 also `newest_rules` |
-//! | `A` | in protocol 1: height (8 bytes), view (8 bytes), the block's commands as a list; in protocol 2: height, view, rules (2 bytes), and a list in which each command stands behind its caller | `A` | one reply to each command, as a list |
+//! | `A` | in protocol 1: height (8 bytes), view (8 bytes), the block's commands as a list; in protocol 2: height, view, rules (2 bytes), the block's callers as a list behind its length (4 bytes), and a list of commands, each behind the number of its caller (4 bytes, from 0) | `A` | one reply to each command, as a list |
 //! | `R` | | `R` | 1 to 64 bytes that are equal for equal states only, such as a SHA-256 of the state |
 //! | `Q` | a question | `Q` | its answer |
 //! | `S` | | `S` | the state as a list of chunks, equal for equal states |
@@ -51,7 +51,7 @@ use toml::Value;
 use crate::exit::{Exit, Failure};
 use crate::program::host;
 use crate::start::Ready;
-use caller::write_caller;
+use caller::write_called;
 pub(crate) use process::kill_all;
 use process::{Process, list, unlisted};
 
@@ -166,12 +166,7 @@ impl Piped {
             list(&mut body, block.commands.iter().copied());
         } else {
             body.extend_from_slice(&block.rules.to_be_bytes());
-            let mut caller = Vec::new();
-            for (at, command) in block.commands.iter().enumerate() {
-                caller.clear();
-                write_caller(&mut caller, block.callers.get(at));
-                list(&mut body, [&caller[..], command]);
-            }
+            write_called(&mut body, block);
         }
         let replies = unlisted(self.ask(b'A', &body, MAX_BLOCK_REPLY_BYTES)?)
             .ok_or_else(|| self.misshapen("its answer to a block is no list"))?;

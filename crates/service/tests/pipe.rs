@@ -255,7 +255,7 @@ fn an_application_is_told_the_callers_and_judges_by_the_rules() {
 
 /// What the process reads of a block, byte for byte.
 #[test]
-fn callers_stand_in_front_of_their_commands() {
+fn callers_stand_once_and_commands_behind_their_numbers() {
     if !python() {
         return;
     }
@@ -270,31 +270,40 @@ def say(kind, body):
 ask()
 say(b"H", b'{"protocol": 2}')
 body = ask()[1:].hex().encode()
-say(b"A", (struct.pack(">I", len(body)) + body) + struct.pack(">I", 0))
+say(b"A", (struct.pack(">I", len(body)) + body) + 2 * struct.pack(">I", 0))
 "#;
     let mut service =
         Piped::start(&command(&["python3", "-c", code], Duration::from_secs(60))).unwrap();
     assert_eq!(service.newest_rules(), 1, "it said nothing of rules");
     let quota = Grant { stored_bytes: NonZeroU64::new(258), ..prefix("ab") };
-    let read = &apply_by(&mut service, 3, &[("c", Some(&quota)), ("d", None)])[0];
+    let read =
+        &apply_by(&mut service, 3, &[("c", Some(&quota)), ("d", None), ("ef", Some(&quota))])[0];
     let key = "07".repeat(32);
     let expected = [
         "0000000000000000",
         "0000000000000000",
         "0003",
+        // Two callers, 88 bytes.
+        "00000058",
         "0000002f",
         &key,
         "01",
         "0000000000000102",
         "00000002",
         "6162",
-        "00000001",
-        "63",
         "00000021",
         &key,
         "00",
+        // Three commands.
+        "00000005",
+        "00000000",
+        "63",
+        "00000005",
         "00000001",
         "64",
+        "00000006",
+        "00000000",
+        "6566",
     ];
     assert_eq!(*read, expected.concat());
 }

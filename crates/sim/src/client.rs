@@ -256,13 +256,14 @@ fn session(
     Session::new(config, Arc::new(key), incarnation, now)
 }
 
-/// A frame as the edge of a replica hands it on: its signature checked as the replica does.
+/// A frame as the edge of a replica hands it on: its signatures checked as the replica does, whose
+/// program knows the formats of these rules.
 pub fn verified(
     frame: &SharedFrame,
+    formats: Rules,
     verify: impl Fn(&[Check]) -> Vec<bool>,
 ) -> Option<Verified<SharedFrame>> {
-    // Nobody directs clients here, so the rules of the epoch make no difference.
-    let claim = Arc::clone(frame).claim_with_approvals(&CHAIN, Rules::FIRST);
+    let claim = Arc::clone(frame).claim_with_approvals(&CHAIN, formats);
     let verdicts = verify(claim.checks());
     claim.settle(&verdicts)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::ledger::block::BlockId;
 use quorate_core::ledger::execution::{Execution, SnapshotHandle};
@@ -69,6 +70,8 @@ pub struct Slot<F: Family = HotStuffs> {
     pub breaks_at: Option<usize>,
     /// The newest rules that its program supports from its next start on.
     pub newest_rules: u16,
+    /// Its edge to clients knows the formats of these rules, and verifies what those rest on.
+    pub formats: Rules,
     /// The snapshot on its way to the disk.
     pub(crate) writing: Option<(Box<SnapshotMeta<F::Types>>, SnapshotHandle)>,
     /// Reads that wait for its state.
@@ -170,6 +173,7 @@ impl<F: Family> Cluster<F> {
             lost_data: false,
             breaks_at: None,
             newest_rules: 1,
+            formats: Rules::EVERY_FORMAT,
             writing: None,
             reads: Reads::default(),
             sent: 0,

@@ -49,7 +49,8 @@ impl<F: Family> Cluster<F> {
             }
             Event::Frame { to, frame, relay } => {
                 let (id, verify) = (self.slots[to].id, self.config.verify);
-                match client::verified(&frame, |checks| verify(id, checks)) {
+                let formats = self.slots[to].formats;
+                match client::verified(&frame, formats, |checks| verify(id, checks)) {
                     Some(frame) => {
                         self.turn(to, Input::Frames(vec![Submitted { frame, relay }]));
                     }

@@ -1,15 +1,21 @@
 //! Programs that change under a running cluster: what must hold while there are two, and behind the
 //! switch.
 
+use std::num::NonZeroU64;
+
+use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
 use quorate_core::base::membership::Rules;
-use quorate_core::ledger::frame::Frame;
+use quorate_core::ledger::clients::Grant;
+use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
+use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::protocols::hotstuff::rules::TwoChain;
 use quorate_core::replica::Refused;
-use quorate_core::{Epoch, ReplicaId};
-use quorate_sim::administrator::Administrator;
+use quorate_core::{Epoch, ReplicaId, Sequence, SessionId};
+use quorate_sim::administrator::{self, Administrator};
 use quorate_sim::family::{Family, HotStuffs, Pbfts};
+use quorate_sim::keys::{self, CHAIN, Key};
 use quorate_sim::trace::Trace;
 use quorate_sim::{Cluster, Config};
 
@@ -247,5 +253,70 @@ fn an_old_program_that_is_there_stops_when_the_others_switch() {
             Some(1)
         );
         stops(cluster);
+    }
+}
+
+/// The session of a client that is none of the cluster's.
+fn session_of<F: Family>(cluster: &mut Cluster<F>, key: &Key) -> SessionId {
+    let open = Frame::open(key.public_key(), 1, &CHAIN, |statement| key.sign(statement));
+    administrator::submit(cluster, &open.clone().into());
+    let session = |cluster: &Cluster<F>| match cluster.core(0).execution().standing(&open) {
+        Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
+        _ => None,
+    };
+    assert!(cluster.run_until(5 * SECOND, |cluster| session(cluster).is_some()));
+    session(cluster).expect("it was there")
+}
+
+/// A directive of a format that the rules before quotas do not know, with a made-up approval.
+fn forged(key: &Key, session: SessionId) -> SharedFrame {
+    let grant = Grant { stored_bytes: NonZeroU64::new(1 << 40), ..Grant::default() };
+    let directive = Directive { serial: 1, order: Order::Allow(key.public_key(), grant) };
+    let approvals = vec![(keys::administrator().public_key(), Signature::from([0; 64]))];
+    let command = SignedDirective { directive, approvals }.to_command();
+    let (key, commands) = (*key, [command.as_slice()]);
+    let sign = |statement: &_| key.sign(statement);
+    let frame = Frame::build(key.public_key(), session, Sequence(1), commands, &CHAIN, sign);
+    frame.expect("it is small").into()
+}
+
+/// So many replicas get a forged directive between the block that switches the rules and the next
+/// epoch, from edges that verify its client's signature alone, as those of old programs do.
+fn forged_at_the_switch<F: Family>(seed: u64, reached: usize) {
+    let mut cluster = Cluster::<F>::of(config(seed), Trace::default());
+    let mut administrator = Administrator::of(&mut cluster, 5 * SECOND).expect("no session");
+    let stranger = Key::of_client(77);
+    let session = session_of(&mut cluster, &stranger);
+    work(&mut cluster);
+    let quotas = Rules { core: Rules::QUOTAS, application: 1 };
+    let change = administrator.change_under(quotas, Epoch(0), &[Some(1); 4], |_| true);
+    administrator.submit(&mut cluster, &change);
+    let is_sealed = |cluster: &Cluster<F>, slot: usize| {
+        cluster.core(slot).execution().members().sealed().is_some()
+    };
+    assert!(cluster.run_until(20 * SECOND, |cluster| is_sealed(cluster, 0)));
+    for slot in 0..reached {
+        cluster.slots[slot].formats = Rules::FIRST;
+        cluster.submit_to(slot, forged(&stranger, session));
+    }
+    let rules = |cluster: &Cluster<F>, slot| cluster.core(slot).execution().members().rules();
+    let is_switched = |cluster: &Cluster<F>| (0..4).all(|slot| rules(cluster, slot) == quotas);
+    assert!(cluster.run_until(20 * SECOND, is_switched), "seed {seed}: no switch");
+    (0..3).for_each(|_| work(&mut cluster));
+    for slot in 0..4 {
+        let serial = cluster.core(slot).execution().sessions().clients().next_serial();
+        assert_eq!(serial, 1, "seed {seed}: replica {slot} carried it out");
+    }
+    let blamed = cluster.refused.get(&Refused::BadSignature);
+    assert_eq!(blamed, None, "seed {seed}: an honest replica is distrusted");
+}
+
+#[test]
+fn a_forged_directive_in_mempools_is_never_carried_out_behind_the_switch() {
+    for seed in 0..5 {
+        for reached in [2, 4] {
+            forged_at_the_switch::<HotStuffs>(seed, reached);
+            forged_at_the_switch::<Pbfts>(seed, reached);
+        }
     }
 }

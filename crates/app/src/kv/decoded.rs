@@ -20,10 +20,12 @@ impl<'a> Decoded<'a> {
         Self { command, place: key.map(place).unwrap_or_default() }
     }
 
-    /// The place that it looks up when it is executed, if it is one.
-    pub(super) fn looks_at(&self) -> Option<&Hash> {
+    /// The place that it looks up when it is executed, if it is one. With a quota to be paid from,
+    /// also what is overwritten is looked up.
+    pub(super) fn looks_at(&self, is_paid: bool) -> Option<&Hash> {
         match &self.command {
-            Ok(Command::Set { condition: Condition::Always, get: false, .. }) | Err(_) => None,
+            Ok(Command::Set { condition: Condition::Always, get: false, .. }) if !is_paid => None,
+            Err(_) => None,
             Ok(command) => key(command).map(|_| &self.place),
         }
     }

@@ -314,6 +314,13 @@ impl Storage for Disk {
         }
     }
 
+    fn owned_by(&self, place: &Hash, key: &PublicKey) -> u64 {
+        match self.changes.get(place) {
+            Some(changed) => self.changes.owned_by(changed, key),
+            None => self.committed(place).map_or(0, |bytes| entry::owned_by(bytes, key)),
+        }
+    }
+
     fn kind(&self, place: &Hash) -> Option<ValueKind> {
         match self.changes.get(place) {
             Some(changed) => Changes::kind(changed),

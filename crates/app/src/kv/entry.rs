@@ -64,6 +64,13 @@ pub(super) fn held(bytes: &[u8]) -> Held {
     Held { used_bytes, owner: written_owner(written) }
 }
 
+/// What this key owns of the entry of these bytes. Fields are walked over only if it is the owner.
+pub(super) fn owned_by(bytes: &[u8], key: &PublicKey) -> u64 {
+    let is_own = |(_, written): &(&[u8], &[u8])| written_owner(written).as_ref() == Some(key);
+    let own = split_byte_string(bytes).filter(is_own);
+    own.map_or(0, |(key, written)| key_used_bytes(key) + written_used_bytes(written))
+}
+
 /// The digests of the values of entries, as the map in memory has them. Of what is no entry:
 /// anything.
 pub(super) fn digests(entries: &[&[u8]], digests: &mut [Hash]) {

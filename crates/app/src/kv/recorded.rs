@@ -52,9 +52,7 @@ impl<'a, M: Storage> Recorded<'a, M> {
     ) -> Result<(), Refused> {
         let Some(payer) = self.payer else { return meter.grow(bytes) };
         let more = match due {
-            Due::Whole(at, bytes) => {
-                signed(bytes) - signed(payer.owned(self.map.held(at).as_ref()))
-            }
+            Due::Whole(at, bytes) => signed(bytes) - signed(self.map.owned_by(at, payer.key)),
             Due::More(at, bytes) => {
                 let there = self.map.held(at);
                 let used_bytes = there.map_or(0, |held| held.used_bytes);
@@ -75,7 +73,7 @@ impl<'a, M: Storage> Recorded<'a, M> {
             let at = place(key);
             // What stands there is overwritten once, however often the key is named.
             if overwritten.insert(at) {
-                more -= signed(payer.owned(self.map.held(&at).as_ref()));
+                more -= signed(self.map.owned_by(&at, payer.key));
             }
         }
         self.grow_by(payer, meter, bytes, more)
@@ -98,7 +96,7 @@ impl<'a, M: Storage> Recorded<'a, M> {
     /// What the sender owns of the entry at a place, if it has a quota.
     fn owned(&self, at: &Hash) -> Option<(Payer<'a>, u64)> {
         let payer = self.payer?;
-        Some((payer, payer.owned(self.map.held(at).as_ref())))
+        Some((payer, self.map.owned_by(at, payer.key)))
     }
 
     /// Makes what is there the string `text`.

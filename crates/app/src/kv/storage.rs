@@ -36,6 +36,11 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     /// What the entry there takes, and who owns it; `None` if there is none.
     #[doc(hidden)]
     fn held(&self, place: &Hash) -> Option<Held>;
+    /// What this key owns of the entry there, bytes. Of what is not its own, no more is looked at
+    /// than the owner: a command that is refused may be sent again and again, and nobody is billed
+    /// for a walk over the entry.
+    #[doc(hidden)]
+    fn owned_by(&self, place: &Hash, key: &PublicKey) -> u64;
     /// Told which places are about to be looked up, before they are.
     #[doc(hidden)]
     fn look_ahead<'h>(&self, _places: impl Iterator<Item = &'h Hash>) {}
@@ -215,6 +220,11 @@ impl Storage for Memory {
 
     fn held(&self, place: &Hash) -> Option<Held> {
         self.map.get(place).map(Entry::held)
+    }
+
+    fn owned_by(&self, place: &Hash, key: &PublicKey) -> u64 {
+        let entry = self.map.get(place).filter(|entry| entry.owner.as_deref() == Some(key));
+        entry.map_or(0, Entry::used_bytes)
     }
 
     fn kind(&self, place: &Hash) -> Option<ValueKind> {

@@ -15,6 +15,24 @@
 //! There are two formats. Format 2 is of an order that gives a key a
 //! [quota](Grant::stored_bytes); all others have format 1. Under rules before [`Rules::QUOTAS`] a
 //! directive of format 2 is answered as by a program that does not know it.
+//!
+//! # Why a directive that nobody verified is never carried out
+//!
+//! The rules of an epoch say which formats there are, and so whose signatures a frame rests on. A
+//! frame of a later format rests on its client's signature alone: old programs see no directive in
+//! it. Such a frame can outlive its epoch, and would be a directive in the next one, with approvals
+//! that anybody may have made up. So nothing of an unknown format gets from an epoch into one with
+//! newer rules of the core:
+//!
+//! - Sessions let go of [such frames](SignedDirective::is_known_under) where the epoch begins. The
+//!   former rules decide which, not the memory of a program, so all replicas drop the same ones.
+//! - The mempool lets go of them too, and so do verifications under way. Bodies of blocks and
+//!   proposals end with their epoch anyway. So a new epoch's blocks hold only frames that a quorum
+//!   of it verified by its own rules, and no honest leader proposes one that others must refuse.
+//! - Frames of clients and relayed frames are verified in [every format](Rules::EVERY_FORMAT) that
+//!   the program knows, whatever the rules are. Those on their way through a switch do no harm.
+//!
+//! The sender of a frame that was dropped sends it again, and it is verified anew.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -202,6 +220,14 @@ impl SignedDirective {
             });
         }
         Self::of_command(command)
+    }
+
+    /// Whether programs know the format of this command in an epoch with these rules. The approvals
+    /// of a directive were not verified there if they do not.
+    #[must_use]
+    pub fn is_known_under(command: &[u8], rules: Rules) -> bool {
+        command.starts_with(MAGIC)
+            || rules.core >= Rules::QUOTAS && command.starts_with(QUOTA_MAGIC)
     }
 
     /// The signatures that have to hold.

@@ -266,6 +266,14 @@ impl Frame {
         Some(SignedDirective::of_command_under(command, rules))
     }
 
+    /// Whether this frame is a directive of a [format](SignedDirective::is_known_under) that these
+    /// rules do not know, so that an epoch with them verifies no approvals of it.
+    #[must_use]
+    pub fn is_directive_unknown_to(&self, rules: Rules) -> bool {
+        let is_known = |command| SignedDirective::is_known_under(command, rules);
+        self.is_directive() && !self.commands().next().is_some_and(is_known)
+    }
+
     /// Whether this frame rests on approvals of administrators.
     #[must_use]
     pub fn is_administrative(&self) -> bool {

@@ -389,6 +389,15 @@ impl Mempool {
         settled
     }
 
+    /// Lets go of the frames of which this holds. Their clients send them again.
+    pub fn drop_where(&mut self, is_dropped: impl Fn(&Frame) -> bool) {
+        let held = self.by_arrival.values();
+        let dropped = held.filter(|entry| is_dropped(&entry.frame)).map(|entry| entry.frame.id());
+        for id in dropped.collect::<Vec<_>>() {
+            self.remove(&id);
+        }
+    }
+
     /// Forgets frames but not that they were here: they are never taken in again.
     #[cfg(quorate_mutants)]
     pub(crate) fn take_out(&mut self, frames: Vec<SharedFrame>) -> Vec<SharedFrame> {

@@ -193,9 +193,13 @@ impl Sessions {
 
     /// An epoch begins, whose administrators may be others. The sessions of those who are none any
     /// more, and not listed, end. (Frames that waited in them are turned down when they come
-    /// again.)
+    /// again.) Newer rules of the core make directives of what were none: those go.
     pub(super) fn begin_epoch(&mut self, committee: Option<Committee>) {
+        let former = self.rights.rules();
         self.rights = Rights::new(Arc::clone(self.clients()), committee);
+        if self.rights.rules().core > former.core {
+            self.drop_unverified(former);
+        }
         let mut nobody_asks = Plan::at(Height(0), 0);
         self.end_sessions_without_rights(&mut nobody_asks);
     }

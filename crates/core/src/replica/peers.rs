@@ -9,6 +9,7 @@ use super::pending::Pending;
 use super::verify::bytes_of;
 use super::{Action, Fx, Refused, Replica, is_among};
 use crate::base::crypto::Verified;
+use crate::base::membership::Rules;
 use crate::base::types::{ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::ledger::frame::{FrameId, SharedFrame};
@@ -171,7 +172,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx: &mut Fx<P::Types>,
     ) {
         let bytes = bytes_of(&frames);
-        let frames = self.unknown_frames(frames);
+        // What is asked for is of a block of this epoch. A relayed frame may get into a later one.
+        let rules = if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
+        let frames = self.unknown_frames(frames, rules);
         if !frames.is_empty() {
             let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };
             self.verify(now, pending, Some((from, bytes)), fx);

@@ -3,6 +3,7 @@
 use super::snapshot::Offer;
 use super::turns::Class;
 use crate::base::crypto::{Check, Claim, Verified};
+use crate::base::membership::Rules;
 use crate::base::types::ReplicaId;
 use crate::ledger::frame::SharedFrame;
 use crate::protocols::protocol::{BlockOf, SharedHandover, Types};
@@ -68,6 +69,14 @@ pub(super) struct Verdicts<'a> {
 }
 
 impl Verdicts<'_> {
+    /// Whether the peer that relayed the next frame is to blame if it does not hold. It verified
+    /// what its epoch's rules know of it, and this replica verifies all that its program knows: of
+    /// a later format than the first, only the client's signature counts against the peer.
+    pub(super) fn is_forged_by_its_relay(&self, frame: &Claim<SharedFrame>) -> bool {
+        let is_unsigned = self.left.first() != Some(&true);
+        is_unsigned || !frame.unverified().is_directive_unknown_to(Rules::FIRST)
+    }
+
     pub(super) fn settle<T>(&mut self, claim: Claim<T>) -> Option<Verified<T>> {
         let count = claim.checks().len().min(self.left.len());
         let (own, later) = self.left.split_at(count);

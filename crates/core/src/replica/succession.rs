@@ -44,6 +44,7 @@ use crate::base::membership::{Committee, MAX_REPLICAS};
 use crate::base::types::Digest;
 use crate::base::types::{Epoch, Height, ReplicaId, Time};
 use crate::ledger::block::{BlockId, FullBlock};
+use crate::ledger::frame::Frame;
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
     self, Ancestry, BlockOf, FullBlockOf, Handover, MAX_VOID_BLOCKS, Malformed, Missing, Protocol,
@@ -179,7 +180,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Makes the protocol of the epoch behind a handover, and room for its members.
     pub(super) fn enter_epoch(&mut self, handover: SharedHandover<P::Types>) -> Option<Committee> {
+        let former = self.membership.latest().rules();
         let next = self.membership.begin(handover.next.clone())?.clone();
+        if next.rules().core > former.core {
+            // They were verified as what they were by the former rules: not as directives.
+            let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
+            self.payload.mempool.drop_where(is_unverified);
+        }
         self.epochs.passed(handover);
         self.protocol = mutant!(
             "removed-member-counts",

@@ -5,7 +5,7 @@ use super::pending::{ClaimedBlock, Pending, Verdicts};
 use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::{Check, Claim};
-use crate::base::membership::Membership;
+use crate::base::membership::{Membership, Rules};
 use crate::base::types::{ReplicaId, Time};
 use crate::ledger::execution::Restoring;
 use crate::ledger::frame::SharedFrame;
@@ -86,9 +86,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Pending::Frames { relayed_by, frames } => {
                 let mut is_bad = false;
                 for frame in frames {
+                    // It may have been verified by an older epoch's rules.
+                    let is_stale = !is_current && frame.unverified().is_directive();
+                    let is_forged = verdicts.is_forged_by_its_relay(&frame);
                     match verdicts.settle(frame) {
+                        Some(_) if is_stale => {}
                         Some(frame) => drop(self.admit(now, &frame.into_inner(), Origin::Relayed)),
-                        None => is_bad = true,
+                        None => is_bad |= is_forged,
                     }
                 }
                 if let Some(from) = relayed_by.filter(|_| is_bad) {
@@ -159,10 +163,14 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx.output(Action::Send { to: from, message });
     }
 
-    /// The frames among `frames` that are not here, as claims; those that are need no check.
-    pub(super) fn unknown_frames(&self, frames: Vec<SharedFrame>) -> Vec<Claim<SharedFrame>> {
-        let (latest, is_governed) = (self.membership.latest(), self.is_governed());
-        let (chain, rules) = (latest.chain(), latest.rules());
+    /// The frames among `frames` that are not here, as claims by these rules; those that are need
+    /// no check.
+    pub(super) fn unknown_frames(
+        &self,
+        frames: Vec<SharedFrame>,
+        rules: Rules,
+    ) -> Vec<Claim<SharedFrame>> {
+        let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
         let claim = |frame: SharedFrame| match is_governed {
             true => frame.claim_with_approvals(&chain, rules),
             false => frame.claim(&chain),
@@ -204,7 +212,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     fx.output(Action::Refused { from, reason: Refused::Unfit });
                     return;
                 }
-                let frames = self.unknown_frames(frames);
+                // All replicas must agree on what a block rests on.
+                let frames = self.unknown_frames(frames, self.membership.latest().rules());
                 let pending = Pending::Message { from, claim, frames };
                 self.verify(now, pending, Some((from, bytes)), fx);
             }

@@ -3,15 +3,16 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use quorate_core::Digest;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::ledger::change::{Change, SignedChange};
 use quorate_core::ledger::clients::{Admission, Clients, Grant};
 use quorate_core::ledger::directive::{Directive, Order, Refusal, SignedDirective};
 use quorate_core::ledger::execution::Execution;
 use quorate_core::ledger::frame::Frame;
 use quorate_core::ledger::sessions::Limits;
+use quorate_core::{Digest, Epoch, ReplicaId, SessionId};
 
 use crate::clients::{ADMINISTRATOR, committee, directive, signed_by, told};
 use crate::fixtures::*;
@@ -131,4 +132,49 @@ fn the_signatures_that_a_frame_rests_on_are_those_that_its_rules_know() {
     let checks =
         |rules| Arc::<Frame>::clone(&frame).claim_with_approvals(&CHAIN, rules).checks().len();
     assert_eq!((checks(OLD), checks(NEW)), (1, 3), "the client's, and those of two administrators");
+}
+
+/// The rules are switched on, by the first frame of the administrator's session.
+fn switch(state: &mut Execution<Journal>) {
+    let (members, governance) = (committee().members().to_vec(), committee().governance().clone());
+    let change = Change { ends: Epoch(0), members, governance, rules: NEW };
+    let approvals = (0..2).map(|at| (key(ADMINISTRATOR + at), Signature::NONE)).collect();
+    let ready = (0..4).map(|id| (ReplicaId(id), Signature::NONE)).collect();
+    let command = SignedChange { change, approvals, ready }.to_command();
+    assert!(execute(state, &[signed_frame(ADMINISTRATOR, 1, 1, &[command], 0)]).sealed);
+    state.open_epoch(Digest([8; 32])).expect("the next epoch");
+}
+
+fn restored(state: &Execution<Journal>) -> Execution<Journal> {
+    let mut chunks = chunks_of(&state.snapshot()).into_iter();
+    let (journal, root) = (Journal::default(), state.state_root());
+    Execution::restore(journal, Limits::default(), &mut chunks, root).expect("an honest snapshot")
+}
+
+/// Nobody verifies its approvals before the switch: programs see no directive in it. By the rules
+/// behind the switch it would be one with a good serial and enough approvals.
+#[test]
+fn a_directive_that_waits_for_the_switch_is_never_carried_out() {
+    let mut state = under(OLD);
+    let lift =
+        signed_by(&[ADMINISTRATOR, ADMINISTRATOR + 1], 1, Order::Allow(key(1), quota(u64::MAX)));
+    let forged = signed_frame(1, 2, 2, &[lift], 0);
+    let others = [frame(1, 2, 3, &["c"]), frame(1, 2, 5, &["e"])];
+    let waiting = [vec![forged], others.to_vec()].concat();
+    outcomes(&mut state, &[open(1, 1)]);
+    assert_eq!(outcomes(&mut state, &waiting), [], "they wait for the first number");
+    let mut other = restored(&state);
+    for state in [&mut state, &mut other] {
+        switch(state);
+        let first = outcomes(state, &[frame(1, 2, 1, &["a"])]);
+        assert_eq!(first, [executed(2, 1, 0, &["a"])]);
+        assert_eq!(state.sessions().clients().next_serial(), 1);
+        assert_eq!(state.sessions().clients().grant(&key(1)), None);
+    }
+    assert_eq!(state.state_root(), other.state_root());
+    assert_eq!(restored(&state).state_root(), state.state_root());
+    // Nothing else that waited is lost.
+    let (second, third) = (executed(2, 2, 1, &["b"]), executed(2, 3, 2, &["c"]));
+    assert_eq!(outcomes(&mut state, &[frame(1, 2, 2, &["b"])]), [second, third]);
+    assert_eq!(state.sessions().next_number(SessionId(2)).map(|next| next.0), Some(4));
 }

@@ -142,8 +142,7 @@ impl<T: Types> Requests<T> {
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
         // One that cannot be read, or has no signatures, costs what any frame does.
-        let rules = self.epochs.rules();
-        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified(), rules);
+        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified());
         if !self.epochs.is_governed() || !claimed.iter().any(is_change) {
             return claimed;
         }
@@ -153,7 +152,7 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
-            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, rules);
+            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, Rules::EVERY_FORMAT);
             let Some(approvals) = self.approvals_of(&frame) else {
                 self.is_bad(connection, &frame);
                 continue;
@@ -185,7 +184,7 @@ impl<T: Types> Requests<T> {
     /// too few for anybody to look at the words of members.
     fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
-        let (is_theirs, approvals) = match (frame.change(), frame.directive(committee.rules())) {
+        let (is_theirs, approvals) = match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
             (Some(Ok(change)), _) => {
                 let is_approved = change.is_approved(&committee) || change.ready.is_empty();
                 (is_approved && change.is_of_administrators(&committee), change.approvals.len())
@@ -215,9 +214,10 @@ impl<T: Types> Requests<T> {
     }
 }
 
-/// Whether a frame is a change or a directive with signatures besides its client's.
-fn rests_on_more(frame: &SharedFrame, rules: Rules) -> bool {
-    match (frame.change(), frame.directive(rules)) {
+/// Whether a frame is a change or a directive with signatures besides its client's. What is a
+/// directive only by later rules counts: when it is ordered, those may be the rules.
+fn rests_on_more(frame: &SharedFrame) -> bool {
+    match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
         (Some(Ok(change)), _) => !change.approvals.is_empty() || !change.ready.is_empty(),
         (_, Some(Ok(directive))) => !directive.approvals.is_empty(),
         _ => false,

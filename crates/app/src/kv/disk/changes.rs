@@ -119,6 +119,18 @@ impl Changes {
         }
     }
 
+    /// What this key owns of what was put, bytes.
+    pub(super) fn owned_by(&self, changed: &Changed, key: &PublicKey) -> u64 {
+        match changed {
+            Changed::Gone => 0,
+            Changed::Put { put: Put::Entry(entry), .. } if entry.owner.as_deref() == Some(key) => {
+                entry.used_bytes()
+            }
+            Changed::Put { put: Put::Entry(_), .. } => 0,
+            Changed::Put { put: Put::Text(range), .. } => entry::owned_by(self.written(range), key),
+        }
+    }
+
     /// The hash that was put, where it lies.
     pub(super) fn hash(changed: &Changed) -> Result<Option<FoundHash<'_>>, OtherKind> {
         match changed {

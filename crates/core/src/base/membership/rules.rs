@@ -43,6 +43,11 @@ impl Rules {
     /// The newest rules of the core that this program supports.
     pub const NEWEST_OF_CORE: u16 = Self::QUOTAS;
 
+    /// Under these, every format counts that this program can ever execute. Clients' frames and
+    /// relayed ones are verified by them, whatever the epoch's rules are: a frame outlives its
+    /// epoch.
+    pub const EVERY_FORMAT: Self = Self::supported(1);
+
     /// The newest rules that this program supports with an application that supports these.
     #[must_use]
     pub const fn supported(application: u16) -> Self {

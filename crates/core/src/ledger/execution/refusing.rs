@@ -26,10 +26,14 @@ impl<S> Execution<S> {
 }
 
 impl<S: StateMachine> Execution<S> {
-    /// The newest rules that this program supports.
+    /// The newest rules that this program supports. Nobody knows what an application supports that
+    /// cannot go on, so of that it is the first alone.
     #[must_use]
     pub fn supported_rules(&self) -> Rules {
-        Rules::supported(self.application.newest_rules())
+        match self.application.fault() {
+            None => Rules::supported(self.application.newest_rules()),
+            Some(_) => Rules::supported(1),
+        }
     }
 
     /// Whether this program knows the rules of the current epoch.

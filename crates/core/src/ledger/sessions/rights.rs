@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use super::Sessions;
+use super::session::Session;
 use crate::base::crypto::PublicKey;
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, Rules};
 use crate::base::wire::DecodeError;
 use crate::ledger::approvals;
 use crate::ledger::clients::{Clients, Grant};
@@ -23,6 +25,11 @@ pub(super) struct Rights {
 impl Rights {
     pub(super) fn new(clients: Arc<Clients>, committee: Option<Committee>) -> Self {
         Self { clients, committee }
+    }
+
+    /// The rules of the epoch.
+    pub(super) fn rules(&self) -> Rules {
+        self.committee.as_ref().map(Committee::rules).unwrap_or_default()
     }
 
     pub(super) fn clients(&self) -> &Arc<Clients> {
@@ -57,8 +64,7 @@ impl Rights {
     /// Carries out the directive that `frame` is, if it is one. Returns the reply, and whether the
     /// list has changed.
     pub(super) fn carry_out(&mut self, frame: &Frame) -> Option<(Vec<u8>, bool)> {
-        let rules = self.committee.as_ref().map(Committee::rules).unwrap_or_default();
-        let judged = self.judge(frame.directive(rules)?);
+        let judged = self.judge(frame.directive(self.rules())?);
         let said = judged.as_ref().map(|clients| clients.next_serial() - 1);
         let reply = approvals::reply(said);
         let is_carried_out = judged.is_ok();
@@ -71,5 +77,23 @@ impl Rights {
     fn judge(&self, directive: Result<SignedDirective, DecodeError>) -> Result<Clients, Refusal> {
         let current = self.committee.as_ref().ok_or(Refusal::NotGoverned)?;
         directive.map_err(Refusal::Unreadable)?.judge(current, &self.clients)
+    }
+}
+
+impl Sessions {
+    /// Lets go of waiting frames that are directives, and of a format that the former epoch did not
+    /// know: nobody has verified their approvals (see [`directive`](crate::ledger::directive)).
+    /// Their clients may send them again. The frames behind them go on waiting for their numbers.
+    pub(super) fn drop_unverified(&mut self, former: Rules) {
+        let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
+        let waits_in = |session: &Session| {
+            session.waiting.frames().iter().any(|frame| is_unverified(frame)).then_some(session.id)
+        };
+        let with: Vec<_> = self.live.iter().filter_map(|(_, session)| waits_in(session)).collect();
+        for id in planted!("unverified-directive-waits-on", Vec::new(), with) {
+            if let Some(session) = self.live.get_mut(&Session::place(id)) {
+                session.waiting.drop_where(is_unverified);
+            }
+        }
     }
 }

@@ -99,6 +99,12 @@ impl Window {
         Some(true)
     }
 
+    /// Lets go of the frames of which this holds.
+    pub(super) fn drop_where(&mut self, is_dropped: impl Fn(&Frame) -> bool) {
+        self.frames.retain(|frame| !is_dropped(frame));
+        self.bytes = self.frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
+    }
+
     /// Takes out the first frame, if it begins at `next` or before.
     pub(super) fn next_ready(&mut self, next: Sequence) -> Option<SharedFrame> {
         self.frames.first().filter(|frame| frame.first() <= next)?;
