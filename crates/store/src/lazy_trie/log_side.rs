@@ -20,6 +20,8 @@ pub(super) struct LogSide {
     pub(super) commits: u64,
     /// The batches that are being written to the log.
     pub(super) taken: Queue,
+    /// Whether a commit of a [lane](super::lanes) is being written. Otherwise its thread panicked.
+    pub(super) writing: bool,
 }
 
 impl LogSide {
@@ -39,6 +41,7 @@ impl LogSide {
             synced: settled,
             commits: 0,
             taken: Queue::default(),
+            writing: false,
         }
     }
 }

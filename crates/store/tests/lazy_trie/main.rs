@@ -12,5 +12,6 @@ mod model;
 mod proofs;
 mod proofs_when_asked;
 mod random;
+mod side_by_side;
 mod threads;
 mod unlogged;

@@ -24,6 +24,14 @@ pub(super) struct Freed {
     slot: u32,
 }
 
+/// A slot that a commit of a [lane](super::super::lanes) has freed.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Gone {
+    pub(in super::super) version: u64,
+    pub(in super::super) address: Address,
+    pub(in super::super) usage: SlotUse,
+}
+
 /// Larger shadows are rare, and reuse at the same size is rarer.
 const LARGEST_IDLE_BYTES: usize = 1 << 20;
 
@@ -89,18 +97,51 @@ impl Space {
     pub(in super::super) fn keep_batch(&mut self, version: u64) {
         self.born.clear();
         self.newest = version;
-        for Freed { address, slab, slot } in self.freed.drain(..) {
-            let slab = &mut self.slabs[slab as usize];
-            match &mut slab.dirty {
-                Some(dirty) if dirty.get(slot) => {
-                    // No checkpoint may know it.
-                    dirty.clear(slot);
-                    slab.waiting += 1;
-                    self.fresh_waiting.push_back((version, address));
-                }
-                _ => self.limbo.push(address),
+        let mut freed = std::mem::take(&mut self.freed);
+        freed.drain(..).for_each(|slot| self.let_go(version, slot));
+        // Its memory is used again.
+        self.freed = freed;
+    }
+
+    /// Lets a freed slot wait for its release.
+    fn let_go(&mut self, version: u64, Freed { address, slab, slot }: Freed) {
+        let slab = &mut self.slabs[slab as usize];
+        match &mut slab.dirty {
+            Some(dirty) if dirty.get(slot) => {
+                // No checkpoint may know it.
+                dirty.clear(slot);
+                slab.waiting += 1;
+                self.fresh_waiting.push_back((version, address));
+            }
+            _ => self.limbo.push(address),
+        }
+    }
+
+    /// Takes over the slots that commits of a [lane](super::super::lanes) have freed. The caller
+    /// has ended its own batch.
+    ///
+    /// # Errors
+    /// As [`Space::free`], for the first of the slots that are not in use.
+    pub(in super::super) fn take_over(&mut self, gone: &[Gone]) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (at, Gone { version, address, usage }) in gone.iter().enumerate() {
+            gone.get(at + 2 * AHEAD).into_iter().for_each(|next| self.ask_for_slab(next.address));
+            gone.get(at + AHEAD).into_iter().for_each(|next| self.ask_for_slot(next.address));
+            match self.free(*address, *usage) {
+                Ok(()) => self.freed.pop().into_iter().for_each(|slot| self.let_go(*version, slot)),
+                Err(error) => result = result.and(Err(error)),
             }
         }
+        result
+    }
+
+    /// Takes back a slot that was taken and not used.
+    pub(in super::super) fn take_back(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        if let Some(dirty) = &mut self.slabs[index as usize].dirty {
+            dirty.clear(slot);
+        }
+        self.put_at_hand(address);
     }
 
     /// Abandons the batch: its slots are at hand again, and slots that it freed stay in use.
@@ -109,11 +150,7 @@ impl Space {
             self.slabs[slab as usize].leaving.clear(slot);
         }
         for address in std::mem::take(&mut self.born) {
-            let (index, slot) = self.place(address);
-            if let Some(dirty) = &mut self.slabs[index as usize].dirty {
-                dirty.clear(slot);
-            }
-            self.put_at_hand(address);
+            self.take_back(address);
         }
     }
 
@@ -130,8 +167,13 @@ impl Space {
         }
     }
 
-    /// Releases slots and shadows that no reader of `oldest` or later needs.
-    pub(in super::super) fn release(&mut self, oldest: u64) {
+    /// Releases slots and shadows that no reader of `oldest` or later needs. `newest` is a version
+    /// that was published before the call.
+    pub(in super::super) fn release(&mut self, oldest: u64, newest: u64) {
+        // Readers that saw one of these shadows began before an earlier call, so at most at this
+        // version.
+        let version = self.newest.max(newest) + 1;
+        self.shadows_waiting.extend(self.dropped.drain(..).map(|shadow| (version, shadow)));
         while let Some((version, address)) = self.fresh_waiting.front().copied()
             && version <= oldest
         {
@@ -249,7 +291,7 @@ impl Space {
     /// Drops a shadow that no entry leads to. In a forged store an entry may lead there, so readers
     /// may still use it.
     pub(super) fn put_off(&mut self, shadow: Buffer) {
-        self.shadows_waiting.push_back((self.newest + 1, shadow));
+        self.dropped.push(shadow);
     }
 
     /// Drops shadows whose content is in the files. Readers of versions below `version` may still
