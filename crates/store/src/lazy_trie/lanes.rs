@@ -25,6 +25,8 @@ const LANES: usize = 16;
 const MAGAZINE_SLOTS: usize = 32;
 /// A lane gives slots that its commits have freed to the space when there are this many.
 const GONE_SLOTS: usize = 64;
+/// The same for slots that its commits have filled.
+const FILLED_SLOTS: usize = 128;
 
 /// The lanes and the locks of the parts.
 pub(super) struct Lanes {
@@ -73,7 +75,8 @@ impl Lanes {
     }
 }
 
-/// Slots of one size at hand. They count as filled since the last capture.
+/// Slots of one size at hand. They count as filled since the last capture, so their slabs have
+/// shadows. They also count as leaving, so that a forged entry that leads there frees nothing.
 struct Magazine {
     usage: SlotUse,
     class: u8,
@@ -112,7 +115,9 @@ pub(super) struct Lane {
     taken: Vec<(Address, Option<usize>)>,
     /// The slots freed by the change under way.
     freed: Vec<(Address, SlotUse)>,
-    /// The slots freed by commits.
+    /// The slots filled by commits that the space does not know, ...
+    filled: Vec<Address>,
+    /// ... and those freed by them.
     gone: Vec<Gone>,
     /// Runs of slabs that were taken and not used.
     unused: Vec<Address>,
@@ -133,9 +138,9 @@ pub(super) struct Record {
 }
 
 impl Lane {
-    /// Whether so many slots were freed that the space should have them.
+    /// Whether so many slots were filled or freed that the space should know them.
     pub(super) fn is_full(&self) -> bool {
-        self.gone.len() >= GONE_SLOTS
+        self.gone.len() >= GONE_SLOTS || self.filled.len() >= FILLED_SLOTS
     }
 
     /// Abandons the change under way.
@@ -152,19 +157,20 @@ impl Lane {
 
     /// The change under way was committed as `version`. It replaced an item with these lengths.
     pub(super) fn keep(&mut self, version: u64, met: &Met, new: Option<Lengths>) {
-        self.taken.clear();
+        self.filled.extend(self.taken.drain(..).map(|(address, _)| address));
         let gone = self.freed.drain(..).map(|(address, usage)| Gone { version, address, usage });
         self.gone.extend(gone);
         new.into_iter().for_each(|new| add(&mut self.moved.added, sums_of(new)));
         met.old.into_iter().for_each(|old| add(&mut self.moved.removed, sums_of(old)));
     }
 
-    /// Gives the space all slots that commits have freed.
+    /// Tells the space which slots commits have filled and freed.
     ///
     /// # Errors
     /// As [`Space::free`].
     pub(super) fn give(&mut self, space: &mut Space) -> Result<(), Error> {
-        let given = space.take_over(&self.gone);
+        let given = space.take_over(&self.filled, &self.gone);
+        self.filled.clear();
         self.gone.clear();
         self.unused.drain(..).for_each(|address| space.take_back(address));
         given
@@ -210,7 +216,7 @@ impl Magazine {
         let before = self.slots.len();
         let mut result = Ok(());
         while self.slots.len() < MAGAZINE_SLOTS {
-            match space.take_slot(self.usage, self.class) {
+            match space.take_ahead(self.usage, self.class) {
                 Ok(address) => self.slots.push(address),
                 Err(error) => {
                     result = Err(error);
@@ -260,7 +266,7 @@ impl<'a> LaneSlots<'a> {
 
     fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
         let mut writer = self.shared.writer()?;
-        let address = writer.space.take_run(bytes)?;
+        let address = writer.space.take_run_ahead(bytes)?;
         self.shared.tell_shadows(&writer);
         self.lane.taken.push((address, None));
         Ok(address)
@@ -295,7 +301,7 @@ impl Slots for LaneSlots<'_> {
         Ok(address)
     }
 
-    /// The space finds out whether the slot is in use when it takes it over.
+    /// The space finds out whether the slot is in use when the lane gives it.
     fn free(&mut self, address: Address, usage: SlotUse) -> Result<(), Error> {
         self.lane.freed.push((address, usage));
         Ok(())

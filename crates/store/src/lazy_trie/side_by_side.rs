@@ -177,6 +177,7 @@ impl Shared {
         for lane in alone.iter_mut().flatten() {
             result = result.and(lane.collect(&mut writer.space, &mut moved));
         }
+        result = result.and(writer.space.end_unsure());
         match writer.totals.moved(&moved) {
             Some(totals) => writer.totals = totals,
             None => result = result.and(Err(Totals::wrong())),
@@ -210,6 +211,8 @@ impl Shared {
             Some(address) if !parts.is_empty() => {
                 node::encode(scratch, *version, &parts, &[]);
                 space.fill(address, 0, scratch);
+                // It counts as at hand until here, and no list of freed slots names it.
+                space.take_over(&[address], &[])?;
                 Entry::node(address)
             }
             unused => {
@@ -263,7 +266,7 @@ impl Shared {
         writer.singles = 0;
         // Taken now, so that uniting needs no room. A checkpoint must not fail for it.
         let class = writer.space.classes.of(node::FULL_BYTES).unwrap_or(u8::MAX);
-        let next_root = writer.space.take_slot(SlotUse::Node, class)?;
+        let next_root = writer.space.take_ahead(SlotUse::Node, class)?;
         let (root, version) = (writer.root, writer.version);
         if let Err(error) = writer.space.free(root.address(), SlotUse::Node) {
             writer.space.take_back(next_root);

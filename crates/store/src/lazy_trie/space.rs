@@ -88,6 +88,8 @@ pub(super) struct Space {
     pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
     /// ... and shadows.
     pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
+    /// Slots that a lane has freed, and that may have been filled by another one.
+    unsure: Vec<Gone>,
     /// Shadows whose readers are not known yet.
     dropped: Vec<Buffer>,
     /// Memory of former shadows, for reuse.
@@ -126,6 +128,7 @@ impl Space {
             fresh_waiting: VecDeque::new(),
             old_waiting: VecDeque::new(),
             shadows_waiting: VecDeque::new(),
+            unsure: Vec::new(),
             dropped: Vec::new(),
             // A checkpoint begins when half of the write buffer is used.
             idle_shadows: IdleShadows::new(write_buffer_bytes / 2),
@@ -225,11 +228,7 @@ impl Space {
         Ok(address)
     }
 
-    /// Takes a slot of a class, which no batch gives back if it is [dropped](Space::drop_batch).
-    ///
-    /// # Errors
-    /// As [`Space::take`].
-    pub(super) fn take_slot(&mut self, usage: SlotUse, class: u8) -> Result<Address, Error> {
+    fn take_slot(&mut self, usage: SlotUse, class: u8) -> Result<Address, Error> {
         if let Some(address) = self.pool(usage, class).hot.last().copied() {
             let (index, slot) = self.place(address);
             self.mark_dirty(index, slot)?;
@@ -337,7 +336,7 @@ impl Space {
     }
 
     /// Takes a run of whole slabs for an item.
-    pub(super) fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
+    fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
         let first = self.find_run(bytes)?;
         let span = self.slabs[first as usize].span;
         let buffer = self.new_run_shadow((span as usize) * self.memory.slab_bytes(), bytes)?;

@@ -13,6 +13,9 @@ use super::super::slab::{Slab, SlotUse, Use};
 use super::{HOLES_ONE_IN, Space};
 use std::collections::BTreeMap;
 
+const NOT_IN_USE: &str = "an entry leads to what is not in use";
+/// The most freed slots that wait until the lane that filled them tells so.
+const UNSURE_SLOTS: usize = 16 << 10;
 /// The number of slots ahead that are prefetched during a release.
 const AHEAD: usize = 8;
 
@@ -90,7 +93,7 @@ impl Space {
             self.freed.push(Freed { address, slab, slot });
             return Ok(());
         }
-        Err(self.memory.damaged(address, "an entry leads to what is not in use"))
+        Err(self.memory.damaged(address, NOT_IN_USE))
     }
 
     /// Ends the batch as `version`.
@@ -117,22 +120,93 @@ impl Space {
         }
     }
 
-    /// Takes over the slots that commits of a [lane](super::super::lanes) have freed. The caller
-    /// has ended its own batch.
+    /// Takes over what commits of a [lane](super::super::lanes) have done: the slots that they have
+    /// filled, and those that they have freed. The caller has ended its own batch.
     ///
     /// # Errors
-    /// As [`Space::free`], for the first of the slots that are not in use.
-    pub(in super::super) fn take_over(&mut self, gone: &[Gone]) -> Result<(), Error> {
+    /// As [`Space::free`], for the first of the freed slots that are not in use.
+    pub(in super::super) fn take_over(
+        &mut self,
+        filled: &[Address],
+        gone: &[Gone],
+    ) -> Result<(), Error> {
+        for address in filled {
+            let (index, slot) = self.place(*address);
+            self.slabs[index as usize].leaving.clear(slot);
+        }
         let mut result = Ok(());
-        for (at, Gone { version, address, usage }) in gone.iter().enumerate() {
+        for gone in std::mem::take(&mut self.unsure) {
+            result = result.and(self.take_gone(gone));
+        }
+        for (at, slot) in gone.iter().enumerate() {
             gone.get(at + 2 * AHEAD).into_iter().for_each(|next| self.ask_for_slab(next.address));
             gone.get(at + AHEAD).into_iter().for_each(|next| self.ask_for_slot(next.address));
-            match self.free(*address, *usage) {
-                Ok(()) => self.freed.pop().into_iter().for_each(|slot| self.let_go(*version, slot)),
-                Err(error) => result = result.and(Err(error)),
-            }
+            result = result.and(self.take_gone(*slot));
         }
         result
+    }
+
+    fn take_gone(&mut self, gone: Gone) -> Result<(), Error> {
+        let Gone { version, address, usage } = gone;
+        match self.slot_at(address, usage) {
+            Some((slab, slot)) if self.slabs[slab as usize].leave(slot) => {
+                self.let_go(version, Freed { address, slab, slot });
+                Ok(())
+            }
+            // Another lane may have filled it, and not told yet.
+            Some((slab, slot))
+                if self.slabs[slab as usize].used.get(slot)
+                    && self.unsure.len() < UNSURE_SLOTS =>
+            {
+                self.unsure.push(gone);
+                Ok(())
+            }
+            _ => Err(self.memory.damaged(address, NOT_IN_USE)),
+        }
+    }
+
+    /// After all lanes have told everything.
+    ///
+    /// # Errors
+    /// As [`Space::free`].
+    pub(in super::super) fn end_unsure(&mut self) -> Result<(), Error> {
+        self.take_over(&[], &[])?;
+        match self.unsure.pop() {
+            None => Ok(()),
+            Some(gone) => {
+                self.unsure.clear();
+                Err(self.memory.damaged(gone.address, NOT_IN_USE))
+            }
+        }
+    }
+
+    /// Takes a slot for a lane. It counts as filled, and until the lane tells so, as at hand.
+    ///
+    /// # Errors
+    /// As [`Space::take`].
+    pub(in super::super) fn take_ahead(
+        &mut self,
+        usage: SlotUse,
+        class: u8,
+    ) -> Result<Address, Error> {
+        let address = self.take_slot(usage, class)?;
+        self.set_at_hand(address);
+        Ok(address)
+    }
+
+    /// The same for a run of slabs of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Space::take`].
+    pub(in super::super) fn take_run_ahead(&mut self, bytes: u32) -> Result<Address, Error> {
+        let address = self.take_run(bytes)?;
+        self.set_at_hand(address);
+        Ok(address)
+    }
+
+    fn set_at_hand(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        self.slabs[index as usize].leaving.set(slot);
     }
 
     /// Takes back a slot that was taken and not used.
