@@ -116,14 +116,8 @@ impl<'s> Snapshot<'s> {
     }
 
     fn of(held: Held<'s>, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {
-        let mut snapshot = Snapshot {
-            held,
-            place,
-            root: Entry(shown),
-            depth: 0,
-            parts: None,
-            digests: None,
-        };
+        let mut snapshot =
+            Snapshot { held, place, root: Entry(shown), depth: 0, parts: None, digests: None };
         if snapshot.held.options.authenticated {
             snapshot.digests = Some(Entry(shown));
             snapshot.root = Entry(snapshot.top()?.crown.tree);
@@ -258,9 +252,10 @@ impl<'s> Snapshot<'s> {
     pub(super) fn roots(&self) -> Vec<(Option<u8>, Entry)> {
         match &self.parts {
             None => vec![(None, self.root)],
-            Some(parts) => {
-                (0..).zip(parts.iter()).map(|(digit, root)| (Some(digit), Entry::decode(root))).collect()
-            }
+            Some(parts) => (0..)
+                .zip(parts.iter())
+                .map(|(digit, root)| (Some(digit), Entry::decode(root)))
+                .collect(),
         }
     }
 

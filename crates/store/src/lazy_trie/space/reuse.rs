@@ -155,8 +155,7 @@ impl Space {
             }
             // Another lane may have filled it, and not told yet.
             Some((slab, slot))
-                if self.slabs[slab as usize].used.get(slot)
-                    && self.unsure.len() < UNSURE_SLOTS =>
+                if self.slabs[slab as usize].used.get(slot) && self.unsure.len() < UNSURE_SLOTS =>
             {
                 self.unsure.push(gone);
                 Ok(())
