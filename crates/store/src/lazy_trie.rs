@@ -56,6 +56,7 @@ mod queue;
 mod readers;
 mod recover;
 mod regions;
+mod room;
 mod side_by_side;
 mod slab;
 mod slots;

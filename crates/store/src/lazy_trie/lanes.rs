@@ -251,8 +251,8 @@ impl<'a> LaneSlots<'a> {
         LaneSlots { lane, shared, lanes }
     }
 
-    /// Fills an empty magazine and takes a slot. If there is no room, slots that this lane has freed
-    /// may make some.
+    /// Fills an empty magazine and takes a slot. If there is no room, slots that this lane has
+    /// freed may make some.
     fn take_after_filling(&mut self, index: usize) -> Result<Address, Error> {
         let mut writer = self.shared.writer()?;
         let mut filled = self.lane.fill(index, &mut writer.space);

@@ -7,11 +7,11 @@
 //! consistent. So either the writer sees the reader's version, or the reader sees the writer's and
 //! takes that one.
 //!
-//! The tree of a version has one root, or it is [divided](DIVIDED): then each part has a root of its
-//! own. A reader of one item reads the root of its part. It may be newer than the reader's version,
-//! which does no harm. A reader of all parts copies their roots, and then checks that the version
-//! is still the one before the copy. A commit changes one part and then the version. So at most the
-//! change of one commit falls into the copy, and the copy has it or not.
+//! The tree of a version has one root, or it is [divided](DIVIDED): then each part has a root of
+//! its own. A reader of one item reads the root of its part. It may be newer than the reader's
+//! version, which does no harm. A reader of all parts copies their roots, and then checks that the
+//! version is still the one before the copy. A commit changes one part and then the version. So at
+//! most the change of one commit falls into the copy, and the copy has it or not.
 
 use super::apart::Apart;
 #[cfg(loom)]
