@@ -262,6 +262,12 @@ impl Shared {
             return Ok(());
         }
         let Some(parts) = parts_of(&writer) else { return Ok(()) };
+        // Readers of this version may have the root. If a checkpoint knew it, the next checkpoint
+        // of the same version would give it back before they are gone. The next commit of one item
+        // has a root of its own, and asks again.
+        if !writer.space.is_fresh(writer.root.address(), SlotUse::Node) {
+            return Ok(());
+        }
         self.flush(&mut log, &mut writer, Durability::Os)?;
         writer.singles = 0;
         // Taken now, so that uniting needs no room. A checkpoint must not fail for it.

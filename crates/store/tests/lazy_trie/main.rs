@@ -8,6 +8,7 @@ mod crash_life;
 mod damage;
 mod format;
 mod kill;
+mod lanes;
 mod model;
 mod proofs;
 mod proofs_when_asked;

@@ -1,0 +1,44 @@
+//! Tests of what lanes and a divided tree leave to checkpoints, checks and other lanes.
+
+use crate::random::{Model, content, small_options};
+use quorate_store::disk::MemoryDisk;
+use quorate_store::lazy_trie::{Durability, Options, Store};
+use std::sync::Arc;
+
+/// Commits are not synced, because only such ones are made side by side.
+fn options() -> Options {
+    Options { durability: Durability::Os, ..small_options() }
+}
+
+/// A store of so many items that its tree is divided.
+fn divided(options: &Options) -> Arc<Store> {
+    let (store, _) = Store::open_on(Arc::new(MemoryDisk::new()), options.clone()).unwrap();
+    for number in 0..500u32 {
+        store.put(&number.to_le_bytes(), b"first").unwrap();
+    }
+    Arc::new(store)
+}
+
+/// Each commit makes a checkpoint, so each second one divides the tree, and a checkpoint knows its
+/// root. Two checkpoints of one version then follow each other, and a reader has the first.
+#[test]
+fn a_reader_of_a_checkpoint_keeps_its_root_when_the_tree_is_divided() {
+    for puts in 0..2u32 {
+        let store = divided(&Options { checkpoint_bytes: 1, ..options() });
+        for number in 0..puts {
+            store.put(&number.to_le_bytes(), b"first").unwrap();
+        }
+        let before = content(&store).unwrap();
+        let held = store.checkpointed().unwrap();
+        store.checkpoint().unwrap();
+        for number in 0..500u32 {
+            store.put(&number.to_le_bytes(), b"second").unwrap();
+        }
+        let there: Model = held
+            .iter()
+            .map(|item| item.map(|(hash, item)| (hash, item.value.to_vec())).unwrap())
+            .collect();
+        assert!(there == before);
+        assert_eq!(store.check().unwrap().damage, []);
+    }
+}
