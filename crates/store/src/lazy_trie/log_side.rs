@@ -25,8 +25,25 @@ pub(super) struct LogSide {
 }
 
 impl LogSide {
+    /// Whether the log has the settled commits and no part of another.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the thread of a lane panicked while it wrote the log. Its record may
+    /// be there, and another of the same version must not follow.
+    pub(super) fn check_whole(&self) -> Result<(), Error> {
+        if self.writing {
+            let reason = "a writer panicked while it wrote the log".to_owned();
+            return Err(Error::Stopped { reason });
+        }
+        Ok(())
+    }
+
     /// Syncs the log.
+    ///
+    /// # Errors
+    /// As [`LogSide::check_whole`]; [`Error::Log`].
     pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.check_whole()?;
         self.log.commit(None, Durability::Sync)?;
         self.synced = self.settled;
         Ok(())

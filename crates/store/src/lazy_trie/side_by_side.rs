@@ -132,7 +132,8 @@ impl Shared {
         Record { change, memory }: &mut Record,
     ) -> Result<u64, Error> {
         let mut log = lock_soon(&self.log);
-        if self.halted.load(Ordering::Acquire) || log.writing {
+        log.check_whole().inspect_err(|error| self.stop(error))?;
+        if self.halted.load(Ordering::Acquire) {
             let reason = "another writer's commit failed".to_owned();
             return Err(self.writer().err().unwrap_or(Error::Stopped { reason }));
         }

@@ -501,6 +501,7 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
+        log.check_whole()?;
         if log.settled + log.taken.len() as u64 != version {
             // A writer panicked with the missing batch.
             return Err(Error::Stopped { reason: "a commit did not get to the log".to_owned() });
