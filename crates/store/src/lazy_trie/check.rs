@@ -78,6 +78,7 @@ impl Store {
         let mut writer = lock(&self.shared.writer);
         let collected = self.shared.collect(&mut alone, &mut writer);
         if writer.stopped.is_none() {
+            self.shared.show_united(&mut log, &mut writer)?;
             self.shared.show_proofs(&mut log, &mut writer)?;
         }
         let snapshot = self.snapshot()?;

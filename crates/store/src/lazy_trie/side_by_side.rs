@@ -21,9 +21,9 @@ use super::error::Error;
 use super::hash::Hash;
 use super::item::Name;
 use super::lanes::{Alone, Lane, LaneSlots, Lanes, Moved, Record};
-use super::log_side::append;
+use super::log_side::{LogSide, append};
 use super::node::{self, Node};
-use super::readers::{PARTS, Parts};
+use super::readers::{DIVIDED, PARTS, Parts};
 use super::slab::SlotUse;
 use super::slots::Slots;
 use super::snapshot::hint;
@@ -222,6 +222,17 @@ impl Shared {
             }
         };
         lanes.set_divided(false, alone);
+        Ok(())
+    }
+
+    /// Publishes the root of a united tree, if the batch for which it was united has failed.
+    ///
+    /// # Errors
+    /// [`Error::Log`], [`Error::Stopped`].
+    pub(super) fn show_united(&self, log: &mut LogSide, writer: &mut Writer) -> Result<(), Error> {
+        if !self.is_divided() && self.readers.root() == DIVIDED {
+            self.flush(log, writer, Durability::Os)?;
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::random::{Model, content, small_options};
 use quorate_store::disk::MemoryDisk;
-use quorate_store::lazy_trie::{Durability, Options, Store};
+use quorate_store::lazy_trie::{Batch, Durability, Error, Options, Store};
 use std::sync::Arc;
 
 /// Commits are not synced, because only such ones are made side by side.
@@ -41,4 +41,18 @@ fn a_reader_of_a_checkpoint_keeps_its_root_when_the_tree_is_divided() {
         assert!(there == before);
         assert_eq!(store.check().unwrap().damage, []);
     }
+}
+
+#[test]
+fn a_batch_that_fails_in_a_divided_tree_leaves_nothing_that_a_check_finds() {
+    let store = divided(&options());
+    let before = content(&store).unwrap();
+    let mut batch = Batch::new();
+    // Longer than a region.
+    batch.put(b"too long", &vec![1; 70_000]).unwrap();
+    assert!(matches!(store.write(&batch), Err(Error::TooLarge { .. })));
+    assert_eq!(store.check().unwrap().damage, []);
+    assert!(content(&store).unwrap() == before);
+    store.put(b"next", b"one").unwrap();
+    assert_eq!(store.check().unwrap().damage, []);
 }
