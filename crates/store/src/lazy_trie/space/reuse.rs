@@ -153,9 +153,12 @@ impl Space {
                 self.let_go(version, Freed { address, slab, slot });
                 Ok(())
             }
-            // Another lane may have filled it, and not told yet.
+            // Another lane may have filled it, and not told yet. A slot that was let go, or is at
+            // hand in the space, does not count as filled since the last capture.
             Some((slab, slot))
-                if self.slabs[slab as usize].used.get(slot) && self.unsure.len() < UNSURE_SLOTS =>
+                if self.slabs[slab as usize].used.get(slot)
+                    && self.is_fresh(address, usage)
+                    && self.unsure.len() < UNSURE_SLOTS =>
             {
                 self.unsure.push(gone);
                 Ok(())

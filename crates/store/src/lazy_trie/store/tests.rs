@@ -4,6 +4,8 @@ use super::super::batch::{Batch, encode};
 use super::super::item::Name;
 use super::super::log_side::append;
 use super::super::options::{Options, WriteOut};
+use super::super::slab::SlotUse;
+use super::super::space::Gone;
 use super::super::writer::hashed;
 use super::{Error, Store, lock};
 use crate::disk::{CrashDisk, Fate};
@@ -137,4 +139,18 @@ fn a_writer_side_by_side_that_panics_in_the_log_stops_the_others() {
         let (store, _) = Store::open_on(Arc::new(left), options()).unwrap();
         assert_eq!(store.items(), 500, "{number}");
     }
+}
+
+/// A slot that was let go is in use until its release, but no lane is about to tell of it.
+#[test]
+fn a_slot_that_a_lane_frees_twice_is_damage_at_once() {
+    let store = divided(&CrashDisk::new());
+    let mut writer = store.shared.united_writer().unwrap();
+    let space = &mut writer.space;
+    let address = space.take_ahead(SlotUse::Item, 0).unwrap();
+    let gone = Gone { version: u64::MAX, address, usage: SlotUse::Item };
+    // Another lane frees it before the one that has filled it tells so.
+    space.take_over(&[], &[gone]).unwrap();
+    space.take_over(&[address], &[]).unwrap();
+    assert!(space.take_over(&[], &[gone]).is_err());
 }
