@@ -17,12 +17,16 @@ use super::slots::Slots;
 use super::space::{Gone, Space};
 use super::store::{Shared, lock_soon};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// The number of lanes. More threads share them.
 const LANES: usize = 16;
-/// Slots that a magazine takes from the space together.
+/// The most slots that a magazine takes from the space together, ...
 const MAGAZINE_SLOTS: usize = 32;
+/// ... and the most bytes, except of a single slot, ...
+const MAGAZINE_BYTES: u64 = 64 << 10;
+/// ... which are also at most this share of the write buffer, because slots at hand are in memory.
+const MAGAZINE_ONE_IN: u64 = 256;
 /// A lane gives slots that its commits have freed to the space when there are this many.
 const GONE_SLOTS: usize = 64;
 /// The same for slots that its commits have filled.
@@ -36,6 +40,8 @@ pub(super) struct Lanes {
     /// of all lanes and of the writer.
     divided: AtomicBool,
     classes: Classes,
+    /// The most bytes of a magazine.
+    magazine_bytes: u64,
 }
 
 /// The locks of all lanes: no commit side by side is under way.
@@ -48,7 +54,24 @@ impl Lanes {
             parts: (0..PARTS).map(|_| Apart::default()).collect(),
             divided: AtomicBool::new(false),
             classes: Classes::new(options.slab_bytes),
+            magazine_bytes: MAGAZINE_BYTES.min(options.write_buffer_bytes / MAGAZINE_ONE_IN),
         }
+    }
+
+    /// The most slots of a class in a magazine.
+    fn magazine_slots(&self, class: u8) -> usize {
+        let slots = self.magazine_bytes / u64::from(self.classes.size(class)).max(1);
+        (slots as usize).clamp(1, MAGAZINE_SLOTS)
+    }
+
+    /// Gives the space what other lanes have at hand and have freed, and adds their sums to
+    /// `moved`. The caller holds a lane, so it waits for none. A lane in use keeps its slots.
+    fn gather(&self, space: &mut Space, moved: &mut Moved) -> Result<(), Error> {
+        self.lanes.iter().try_for_each(|lane| match lane.try_lock() {
+            Ok(mut lane) => lane.collect(space, moved),
+            Err(TryLockError::Poisoned(lane)) => lane.into_inner().collect(space, moved),
+            Err(TryLockError::WouldBlock) => Ok(()),
+        })
     }
 
     pub(super) fn are_divided(&self) -> bool {
@@ -80,6 +103,8 @@ impl Lanes {
 struct Magazine {
     usage: SlotUse,
     class: u8,
+    /// The most slots in it.
+    limit: usize,
     slots: Vec<Address>,
 }
 
@@ -180,7 +205,7 @@ impl Lane {
     /// is no room.
     pub(super) fn top_up(&mut self, space: &mut Space) {
         for magazine in self.magazines.iter_mut().flatten() {
-            if magazine.slots.len() < MAGAZINE_SLOTS / 2 {
+            if magazine.slots.len() < magazine.limit.div_ceil(2) {
                 let _ = magazine.fill(space);
             }
         }
@@ -215,7 +240,7 @@ impl Magazine {
     fn fill(&mut self, space: &mut Space) -> Result<(), Error> {
         let before = self.slots.len();
         let mut result = Ok(());
-        while self.slots.len() < MAGAZINE_SLOTS {
+        while self.slots.len() < self.limit {
             match space.take_ahead(self.usage, self.class) {
                 Ok(address) => self.slots.push(address),
                 Err(error) => {
@@ -251,25 +276,37 @@ impl<'a> LaneSlots<'a> {
         LaneSlots { lane, shared, lanes }
     }
 
-    /// Fills an empty magazine and takes a slot. If there is no room, slots that this lane has
-    /// freed may make some.
+    /// Fills an empty magazine and takes a slot.
     fn take_after_filling(&mut self, index: usize) -> Result<Address, Error> {
-        let mut writer = self.shared.writer()?;
-        let mut filled = self.lane.fill(index, &mut writer.space);
-        if filled.is_err() {
-            self.shared.give_and_release(self.lane, &mut writer)?;
-            filled = self.lane.fill(index, &mut writer.space);
-        }
-        self.shared.tell_shadows(&writer);
-        filled
+        self.take_from_space(|lane, space| lane.fill(index, space))
     }
 
     fn take_run(&mut self, bytes: u32) -> Result<Address, Error> {
-        let mut writer = self.shared.writer()?;
-        let address = writer.space.take_run_ahead(bytes)?;
-        self.shared.tell_shadows(&writer);
+        let address = self.take_from_space(|_, space| space.take_run_ahead(bytes))?;
         self.lane.taken.push((address, None));
         Ok(address)
+    }
+
+    /// If there is no room, slots that this lane has freed may make some, and then those of other
+    /// lanes.
+    fn take_from_space(
+        &mut self,
+        mut take: impl FnMut(&mut Lane, &mut Space) -> Result<Address, Error>,
+    ) -> Result<Address, Error> {
+        let mut writer = self.shared.writer()?;
+        let mut taken = take(self.lane, &mut writer.space);
+        if taken.is_err() {
+            self.shared.give_and_release(self.lane, &mut writer)?;
+            taken = take(self.lane, &mut writer.space);
+        }
+        if matches!(taken, Err(Error::LimitReached { .. } | Error::Io { .. })) {
+            let gathered = self.lanes.gather(&mut writer.space, &mut self.lane.moved);
+            gathered.inspect_err(|error| self.shared.stop_writer(&mut writer, error))?;
+            self.shared.give_and_release(self.lane, &mut writer)?;
+            taken = take(self.lane, &mut writer.space);
+        }
+        self.shared.tell_shadows(&writer);
+        taken
     }
 }
 
@@ -288,10 +325,9 @@ impl Slots for LaneSlots<'_> {
         if magazines.len() <= index {
             magazines.resize_with(index + 1, || None);
         }
-        let magazine = magazines[index].get_or_insert_with(|| Magazine {
-            usage,
-            class,
-            slots: Vec::with_capacity(MAGAZINE_SLOTS),
+        let magazine = magazines[index].get_or_insert_with(|| {
+            let limit = self.lanes.magazine_slots(class);
+            Magazine { usage, class, limit, slots: Vec::with_capacity(limit) }
         });
         let address = match magazine.slots.pop() {
             Some(address) => address,

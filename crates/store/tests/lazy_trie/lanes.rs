@@ -56,3 +56,48 @@ fn a_batch_that_fails_in_a_divided_tree_leaves_nothing_that_a_check_finds() {
     store.put(b"next", b"one").unwrap();
     assert_eq!(store.check().unwrap().damage, []);
 }
+
+/// What lanes have at hand is a small part of the write buffer, whatever the size of items.
+#[test]
+fn slots_at_hand_do_not_use_up_the_write_buffer() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        slab_bytes: 16 << 10,
+        region_bytes: 256 << 10,
+        checkpoint_bytes: 4 << 20,
+        ..options()
+    };
+    let (store, _) = Store::open(folder.path(), options.clone()).unwrap();
+    for number in 0..500u32 {
+        store.put(&number.to_le_bytes(), b"first").unwrap();
+    }
+    store.checkpoint().unwrap();
+    store.put(b"divides", b"the tree").unwrap();
+    let before = store.statistics();
+    for number in 0..12u32 {
+        // Two or three of them fill a slab.
+        store.put(&number.to_le_bytes(), &vec![1; 4000 + 300 * number as usize]).unwrap();
+    }
+    let after = store.statistics();
+    assert_eq!(after.checkpoints, before.checkpoints, "the write buffer was full");
+}
+
+/// There is room as long as any lane has some.
+#[test]
+fn a_full_space_has_no_free_slots_in_other_lanes() {
+    let options = Options { limit_bytes: 256 << 10, checkpoint_bytes: 4 << 20, ..options() };
+    let store = divided(&options);
+    let value = [7; 500];
+    std::thread::scope(|scope| {
+        // The slots that it takes ahead stay in its lane.
+        scope.spawn(|| store.put(b"another", &value).unwrap());
+    });
+    let mut put = 0u64..;
+    let full = put.find_map(|number| store.put(&number.to_le_bytes(), &value).err()).unwrap();
+    assert!(matches!(full, Error::LimitReached { .. }), "{full}");
+    // All lanes give their slots back.
+    let items = store.items();
+    let still = store.put(&u64::MAX.to_le_bytes(), &value);
+    assert!(matches!(still, Err(Error::LimitReached { .. })), "there was room for {items} and one");
+    assert_eq!(store.check().unwrap().damage, []);
+}
