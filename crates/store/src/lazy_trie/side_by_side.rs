@@ -207,20 +207,10 @@ impl Shared {
             .zip(roots.iter().map(Entry::decode))
             .filter(|(_, root)| *root != Entry::EMPTY)
             .collect();
-        let Writer { space, scratch, version, .. } = writer;
-        writer.root = match writer.next_root.take() {
-            Some(address) if !parts.is_empty() => {
-                node::encode(scratch, *version, &parts, &[]);
-                space.fill(address, 0, scratch);
-                // It counts as at hand until here, and no list of freed slots names it.
-                space.take_over(&[address], &[])?;
-                Entry::node(address)
-            }
-            unused => {
-                unused.into_iter().for_each(|address| space.take_back(address));
-                Entry::EMPTY
-            }
-        };
+        writer.root = root_above(writer, &parts).inspect_err(|error| {
+            self.stop_writer(writer, error);
+        })?;
+        writer.next_root = None;
         lanes.set_divided(false, alone);
         Ok(())
     }
@@ -299,6 +289,31 @@ impl Shared {
         self.readers.divide(&parts);
         lanes.set_divided(true, alone);
         Ok(())
+    }
+}
+
+/// Makes the root of a divided tree, in the slot that was taken for it.
+///
+/// # Errors
+/// As [`Space::free`](super::space::Space::free); [`Error::Stopped`] if there is no slot.
+fn root_above(writer: &mut Writer, parts: &[(u8, Entry)]) -> Result<Entry, Error> {
+    let Writer { space, scratch, version, next_root, .. } = writer;
+    match *next_root {
+        Some(address) if !parts.is_empty() => {
+            node::encode(scratch, *version, parts, &[]);
+            space.fill(address, 0, scratch);
+            // It counts as at hand until here, and no list of freed slots names it.
+            space.take_over(&[address], &[])?;
+            Ok(Entry::node(address))
+        }
+        None if !parts.is_empty() => {
+            let reason = "a divided tree has no slot for its root".to_owned();
+            Err(Error::Stopped { reason })
+        }
+        unused => {
+            unused.into_iter().for_each(|address| space.take_back(address));
+            Ok(Entry::EMPTY)
+        }
     }
 }
 
