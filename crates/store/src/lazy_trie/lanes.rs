@@ -32,6 +32,9 @@ const GONE_SLOTS: usize = 64;
 /// The same for slots that its commits have filled.
 const FILLED_SLOTS: usize = 128;
 
+/// A lane keeps no more memory than this for each part of a record.
+const RECORD_KEPT_BYTES: usize = 256 << 10;
+
 /// The lanes and the locks of the parts.
 pub(super) struct Lanes {
     lanes: [Apart<Mutex<Apart<Lane>>>; LANES],
@@ -160,6 +163,17 @@ pub(super) struct Record {
     pub(super) change: Vec<u8>,
     /// What the log uses to collect the record.
     pub(super) memory: Vec<u8>,
+}
+
+impl Record {
+    /// After a commit: long memory is freed. Most records are short, and each lane has one.
+    pub(super) fn shrink(&mut self) {
+        for memory in [&mut self.change, &mut self.memory] {
+            if memory.capacity() > RECORD_KEPT_BYTES {
+                *memory = Vec::new();
+            }
+        }
+    }
 }
 
 impl Lane {

@@ -358,6 +358,7 @@ impl Entered<'_> {
             let mut space = unsafe { LaneSlots::new(lane, shared, lanes) };
             commit(&mut space, (shared, root, &mut scratch, &mut record), name, hash, decide)
         };
+        record.shrink();
         (lane.scratch, lane.record) = (scratch, record);
         match committed {
             Ok((version, met, lengths)) => {
