@@ -11,13 +11,13 @@ use super::item::{self, Item, Name};
 use super::memory::View;
 use super::node::{self, Node};
 use super::readers::{DIVIDED, Parts, READERS, Tree};
-use super::store::{Shared, Store, lock};
+use super::store::{Shared, Store};
 use super::tree;
 use crate::merkle::{Digest, Proof};
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, TryLockError};
 
 /// The last commit at some moment, unchanged until it is dropped. The store keeps replaced data for
 /// that time, so do not hold a snapshot longer than needed.
@@ -62,21 +62,38 @@ pub(super) fn hint() -> usize {
     })
 }
 
+impl Shared {
+    /// The tree of the newest version, for a reader that has a place.
+    fn tree(&self) -> Tree {
+        loop {
+            if let Some(tree) = self.readers.tree() {
+                return tree;
+            }
+            // Commits come too fast. Without the log's lock there are none. Whoever holds it long,
+            // like a check, prevents them as well, and then the next copy succeeds.
+            let _log = match self.log.try_lock() {
+                Ok(log) => log,
+                Err(TryLockError::Poisoned(log)) => log.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::hint::spin_loop();
+                    continue;
+                }
+            };
+            return match self.readers.root() {
+                DIVIDED => Tree::Divided(self.readers.parts()),
+                root => Tree::Whole(root),
+            };
+        }
+    }
+}
+
 impl<'s> Snapshot<'s> {
     pub(super) fn new(held: Held<'s>) -> Result<Snapshot<'s>, Error> {
         let (place, root) =
             held.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
         let mut snapshot = Snapshot::of(held, place, root)?;
         if root == DIVIDED {
-            let tree = snapshot.held.readers.tree().unwrap_or_else(|| {
-                // Its holder has no reason to wait for this thread.
-                let _log = lock(&snapshot.held.log);
-                match snapshot.held.readers.root() {
-                    DIVIDED => Tree::Divided(snapshot.held.readers.parts()),
-                    root => Tree::Whole(root),
-                }
-            });
-            match tree {
+            match snapshot.held.tree() {
                 Tree::Whole(root) => snapshot.root = Entry(root),
                 Tree::Divided(parts) => snapshot.parts = Some(parts),
             }
