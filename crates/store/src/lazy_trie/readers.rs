@@ -1,5 +1,5 @@
 //! The versions in use by readers. Many readers run beside writers, and neither waits for the
-//! other.
+//! other. One exception is a reader of all parts of a divided tree, see below.
 //!
 //! A reader first writes its version into a place of its own, then checks that it is still the
 //! newest. If so, everything that the version refers to stays until the place is empty again. The
@@ -11,7 +11,8 @@
 //! its own. A reader of one item reads the root of its part. It may be newer than the reader's
 //! version, which does no harm. A reader of all parts copies their roots, and then checks that the
 //! version is still the one before the copy. A commit changes one part and then the version. So at
-//! most the change of one commit falls into the copy, and the copy has it or not.
+//! most the change of one commit falls into the copy, and the copy has it or not. After several
+//! copies that commits have disturbed, the reader also tries to stop them for the time of one.
 
 use super::apart::Apart;
 #[cfg(loom)]
@@ -33,7 +34,7 @@ pub(super) const PARTS: usize = 2;
 
 /// The root of a tree whose parts have their own roots. No node has this address.
 pub(super) const DIVIDED: u64 = u64::MAX;
-/// How often the roots of all parts are copied before the reader waits for the writers.
+/// How often the roots of all parts are copied before the reader tries to stop the writers.
 #[cfg(not(loom))]
 const COPIES: usize = 8;
 #[cfg(loom)]

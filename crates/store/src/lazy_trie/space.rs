@@ -135,10 +135,14 @@ impl Space {
         }
     }
 
-    /// A view for the writer: no slot is reused while the view exists.
+    /// A view for the writer. No slot that its tree leads to is reused while the view exists. Lanes
+    /// may fill slots that they have at hand.
     #[allow(unsafe_code)]
     pub(super) fn view(&self) -> View<'_> {
-        // SAFETY: slots are reused only through `&mut self`, which the view's borrow excludes.
+        // SAFETY: slots come to hand again only through `&mut self`, which the view's borrow
+        // excludes. A lane fills only slots at hand. No sound tree leads there, and whoever reads
+        // without the locks of all lanes reads only slabs that are not trusted yet. A slab with
+        // slots of a lane has a shadow, so it is trusted.
         unsafe { self.memory.view() }
     }
 
