@@ -1,8 +1,8 @@
 //! Tests of what lanes and a divided tree leave to checkpoints, checks and other lanes.
 
 use crate::random::{Model, content, small_options};
-use quorate_store::disk::MemoryDisk;
-use quorate_store::lazy_trie::{Batch, Durability, Error, Options, Store};
+use quorate_store::disk::{CrashDisk, Disk, MemoryDisk};
+use quorate_store::lazy_trie::{Batch, Durability, Error, Hash, Options, Store};
 use std::sync::Arc;
 
 /// Commits are not synced, because only such ones are made side by side.
@@ -100,4 +100,56 @@ fn a_full_space_has_no_free_slots_in_other_lanes() {
     let still = store.put(&u64::MAX.to_le_bytes(), &value);
     assert!(matches!(still, Err(Error::LimitReached { .. })), "there was room for {items} and one");
     assert_eq!(store.check().unwrap().damage, []);
+}
+
+/// Commits of several lanes before, during and after a checkpoint. Each is made by a thread of its
+/// own, one after the other, so there is one order of operations.
+#[test]
+fn a_crash_around_a_checkpoint_leaves_the_commits_of_all_lanes() {
+    let crash = CrashDisk::over(&MemoryDisk::new()).unwrap();
+    let options = Options { checkpoint_bytes: 4 << 20, ..options() };
+    let open = |disk: Arc<dyn Disk>| Store::open_on(disk, options.clone());
+    let store = Arc::new(open(Arc::new(crash.clone())).unwrap().0);
+    let mut models = vec![Model::new()];
+    let mut commit = |store: &Store, number: u32, value: Option<u32>| {
+        let key = number.to_le_bytes();
+        let mut model = models.last().unwrap().clone();
+        match value {
+            Some(value) => model.insert(Hash::of(&key), value.to_le_bytes().to_vec()),
+            None => model.remove(&Hash::of(&key)),
+        };
+        models.push(model);
+        let commit = || match value {
+            Some(value) => store.put(&key, &value.to_le_bytes()).unwrap(),
+            None => drop(store.delete(&key).unwrap()),
+        };
+        std::thread::scope(|scope| drop(scope.spawn(commit)));
+    };
+    (0..100).for_each(|number| commit(&store, number, Some(0)));
+    store.checkpoint().unwrap();
+    let from = crash.operations();
+    let mut round = 0;
+    for _ in 0..3 {
+        let mut some = |store: &Store, count: u32| {
+            for _ in 0..count {
+                round += 1;
+                // What one lane has filled, another frees.
+                commit(store, round * 37 % 100, (round % 5 > 0).then_some(round));
+            }
+        };
+        some(&store, 20);
+        let begun = store.begin_checkpoint().unwrap();
+        some(&store, 20);
+        begun.finish().unwrap();
+        some(&store, 5);
+    }
+    for cut in (from..=crash.operations()).step_by(3) {
+        for fate in crate::crash_life::fates(&crash, cut, 1) {
+            let left = crash.materialise(cut, fate);
+            let (store, _) = open(Arc::new(left)).unwrap();
+            let found = content(&store).unwrap();
+            assert!(models.contains(&found), "{cut} {fate:?}");
+            assert_eq!(store.check().unwrap().damage, [], "{cut} {fate:?}");
+        }
+    }
 }
