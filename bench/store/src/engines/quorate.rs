@@ -32,7 +32,7 @@ impl Quorate {
 
 impl Engine for Quorate {
     fn read(&self, key: &Key, value: &mut Value) -> Result<bool, Failure> {
-        self.0.snapshot()?.get_ref(key)?.map_or(Ok(false), |bytes| copy(bytes, value))
+        self.0.get_with(key, |bytes| copy(bytes, value))?.unwrap_or(Ok(false))
     }
 
     fn write(&self, puts: &[Put]) -> Result<(), Failure> {

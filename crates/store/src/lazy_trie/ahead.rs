@@ -18,11 +18,11 @@ pub(super) const ITEM_HEAD_BYTES: usize = 64;
 /// ... or enough to read most items.
 pub(super) const ITEM_BYTES: usize = 256;
 
-/// Prefetches the paths to the items of these hashes below `root`, and the first bytes of each
-/// item. It trusts nothing that it reads.
+/// Prefetches the paths to the items of these hashes, and the first bytes of each item. `begin` is
+/// where a path begins, and the number of digits above. It trusts nothing that it reads.
 pub(super) fn look_ahead(
     view: View<'_>,
-    root: Entry,
+    begin: impl Fn(&Hash) -> (Entry, usize),
     mut hashes: impl Iterator<Item = Hash>,
     item_bytes: usize,
 ) {
@@ -30,7 +30,8 @@ pub(super) fn look_ahead(
     loop {
         let mut begun = 0;
         for (way, hash) in ways.iter_mut().zip(hashes.by_ref()) {
-            *way = (root, 0, hash);
+            let (entry, depth) = begin(&hash);
+            *way = (entry, depth, hash);
             begun += 1;
         }
         if begun == 0 {

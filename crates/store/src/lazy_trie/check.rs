@@ -71,11 +71,14 @@ impl Store {
     pub fn check(&self) -> Result<Checked, Error> {
         // A running checkpoint holds slots that no list names.
         let _none = Pause::new(&self.shared);
-        // The log's lock prevents the publication of other batches, the writer's lock their
-        // creation.
+        // The log's lock prevents the publication of other batches, the lanes' locks and the
+        // writer's lock their creation.
+        let mut alone = self.shared.alone();
         let mut log = lock(&self.shared.log);
         let mut writer = lock(&self.shared.writer);
+        let collected = self.shared.collect(&mut alone, &mut writer);
         if writer.stopped.is_none() {
+            self.shared.show_united(&mut log, &mut writer)?;
             self.shared.show_proofs(&mut log, &mut writer)?;
         }
         let snapshot = self.snapshot()?;
@@ -86,7 +89,12 @@ impl Store {
             aside: 0,
             checked: Checked::default(),
         };
-        walk.entry(snapshot.tree());
+        for (digit, root) in snapshot.roots() {
+            walk.path.extend(digit);
+            walk.checked.height = walk.checked.height.max(walk.path.len());
+            walk.entry(root);
+            walk.path.clear();
+        }
         let Walk { mut seen, mut checked, aside, view, .. } = walk;
         if let Some(root) = snapshot.digests().filter(|_| snapshot.is_provable()) {
             let hashing = self.shared.options.digest_of_values();
@@ -100,13 +108,16 @@ impl Store {
             }
             seen = survey.seen;
         }
+        if let Err(error) = collected {
+            checked.note(error);
+        }
         if lock(&self.shared.queue).is_empty() && writer.stopped.is_none() {
             if checked.items != writer.totals.items {
                 let what =
                     format!("{} items were found, {} counted", checked.items, writer.totals.items);
                 checked.note(Damage { file: HEAD_NAME.to_string(), offset: 0, what });
             }
-            seen.extend(writer.space.waiting());
+            seen.extend(writer.space.waiting().chain(writer.next_root));
             compare(&writer.space, &seen, &mut checked);
         }
         Ok(checked)

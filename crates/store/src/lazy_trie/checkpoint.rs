@@ -210,10 +210,11 @@ fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
     log.log.retire_before(Position(head.log_position))?;
     shared.gathered.log_from.store(head.log_position, Ordering::Relaxed);
     let mut writer = shared.writer()?;
-    let next = writer.version + 1;
+    // The writer does not know the versions of commits side by side.
+    let next = writer.version.max(log.settled) + 1;
     writer.space.settle(capture, head.version, next);
     let oldest = shared.oldest();
-    writer.space.release(oldest);
+    writer.space.release(oldest, log.settled);
     shared.tell_shadows(&writer);
     shared.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
     shared.counters.space_bytes_written.fetch_add(written.bytes, Ordering::Relaxed);
@@ -221,8 +222,10 @@ fn finish(shared: &Shared, begun: Begun) -> Result<(), Error> {
 }
 
 fn begin(shared: &Shared) -> Result<Begun, Error> {
+    let mut alone = shared.alone();
     let mut log = lock(&shared.log);
     let mut writer = shared.writer()?;
+    shared.unite(&mut alone, &mut writer)?;
     writer.write_digests()?;
     shared.flush(&mut log, &mut writer, Durability::Os)?;
     let number = log.head.number;

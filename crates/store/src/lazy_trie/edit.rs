@@ -9,12 +9,12 @@ use super::hash::{DIGITS, Hash};
 use super::item::{self, Name};
 use super::node::{self, Node};
 use super::slab::SlotUse;
-use super::space::Space;
+use super::slots::Slots;
 use super::tree::check_depth;
 
-/// Changes the tree of a space.
-pub(super) struct Edit<'a> {
-    pub(super) space: &'a mut Space,
+/// Changes a tree, or a part of one.
+pub(super) struct Edit<'a, S> {
+    pub(super) space: &'a mut S,
     /// The version of the current batch. Its nodes may be changed in place.
     pub(super) version: u64,
     /// A bucket with more items becomes a node.
@@ -50,18 +50,18 @@ struct Found {
     lengths: Lengths,
 }
 
-impl Edit<'_> {
-    /// Puts an item. Returns the new root.
+impl<S: Slots> Edit<'_, S> {
+    /// Puts an item below `entry`, which is `depth` digits down. Returns the new entry.
     pub(super) fn put(
         &mut self,
-        root: Entry,
+        (entry, depth): (Entry, usize),
         name: &Name<'_>,
         hash: &Hash,
         value: &[u8],
     ) -> Result<(Entry, Met), Error> {
         let mut met = Met::default();
-        let root = self.put_below(root, 0, &Coming { name, hash, value }, &mut met)?;
-        Ok((root, met))
+        let entry = self.put_below(entry, depth, &Coming { name, hash, value }, &mut met)?;
+        Ok((entry, met))
     }
 
     /// Writes the new item. The call comes when its place is known and the memory for it is
@@ -132,10 +132,8 @@ impl Edit<'_> {
     fn free_replaced(&mut self, old: Entry, new: Entry) -> Result<(), Error> {
         if old.address() == new.address() {
             // In a damaged file the old entry leads to the slot that the new item took.
-            return Err(self
-                .space
-                .memory
-                .damaged(old.address(), "an entry that leads to a free slot"));
+            let memory = self.space.view().memory();
+            return Err(memory.damaged(old.address(), "an entry that leads to a free slot"));
         }
         self.space.free(old.address(), SlotUse::Item)
     }
@@ -165,7 +163,7 @@ impl Edit<'_> {
             return Ok(entry);
         }
         if in_place {
-            self.space.amend(entry.address(), node::entry_at(lead.rank), &changed.0.to_le_bytes());
+            self.space.fill(entry.address(), node::entry_at(lead.rank), &changed.0.to_le_bytes());
             return Ok(entry);
         }
         self.set_child(entry, hash.digit(depth_there), changed, false)
@@ -226,16 +224,17 @@ impl Edit<'_> {
         self.write_node(&children, &prefix)
     }
 
-    /// Removes the item of a name, if it exists. Returns the new root.
+    /// Removes the item of a name below `entry`, which is `depth` digits down, if it exists.
+    /// Returns the new entry.
     pub(super) fn remove(
         &mut self,
-        root: Entry,
+        (entry, depth): (Entry, usize),
         name: &Name<'_>,
         hash: &Hash,
     ) -> Result<(Entry, Met), Error> {
         let mut met = Met::default();
-        let root = self.remove_below(root, 0, name, hash, &mut met)?;
-        Ok((root, met))
+        let entry = self.remove_below(entry, depth, name, hash, &mut met)?;
+        Ok((entry, met))
     }
 
     fn remove_below(
@@ -390,7 +389,7 @@ impl Edit<'_> {
         if taken && child != Entry::EMPTY {
             let bytes = node.bytes();
             let place = if in_place { entry } else { self.copy_node(entry, bytes)? };
-            self.space.amend(place.address(), node::entry_at(rank), &child.0.to_le_bytes());
+            self.space.fill(place.address(), node::entry_at(rank), &child.0.to_le_bytes());
             return Ok(place);
         }
         node.encode_with(self.scratch, self.version, digit, child);
@@ -404,8 +403,8 @@ impl Edit<'_> {
         let address = self.space.take(SlotUse::Node, bytes as u32)?;
         self.space.fill_from(address, entry.address(), bytes)?;
         // Not sealed yet, like every node that was not written out.
-        self.space.amend(address, 0, &[0; 4]);
-        self.space.amend(address, node::VERSION_AT, &self.version.to_le_bytes());
+        self.space.fill(address, 0, &[0; 4]);
+        self.space.fill(address, node::VERSION_AT, &self.version.to_le_bytes());
         Ok(Entry::node(address))
     }
 

@@ -45,6 +45,11 @@ impl Entry {
         Entry(3 << 62 | address.0)
     }
 
+    /// An entry of a node.
+    pub(super) fn decode(bytes: &[u8; 8]) -> Entry {
+        Entry(u64::from_le_bytes(*bytes))
+    }
+
     pub(super) fn kind(self) -> Kind {
         match self.0 >> 62 {
             0 => Kind::Empty,

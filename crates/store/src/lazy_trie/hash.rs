@@ -58,6 +58,11 @@ impl Hash {
         (pair >> (16 - DIGIT_BITS - within)) as u8 & 0x7f
     }
 
+    /// The part of a [divided](super::readers::DIVIDED) tree that it belongs to: its first digit.
+    pub(super) fn part(&self) -> usize {
+        usize::from(self.digit(0))
+    }
+
     /// The last bits, which no digit near the root contains. They tell apart neighbours in a
     /// bucket.
     pub(super) fn tag(&self) -> u32 {

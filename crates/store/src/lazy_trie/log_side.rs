@@ -20,11 +20,30 @@ pub(super) struct LogSide {
     pub(super) commits: u64,
     /// The batches that are being written to the log.
     pub(super) taken: Queue,
+    /// Whether a commit of a [lane](super::lanes) is being written. Otherwise its thread panicked.
+    pub(super) writing: bool,
 }
 
 impl LogSide {
+    /// Whether the log has the settled commits and no part of another.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the thread of a lane panicked while it wrote the log. Its record may
+    /// be there, and another of the same version must not follow.
+    pub(super) fn check_whole(&self) -> Result<(), Error> {
+        if self.writing {
+            let reason = "a writer panicked while it wrote the log".to_owned();
+            return Err(Error::Stopped { reason });
+        }
+        Ok(())
+    }
+
     /// Syncs the log.
+    ///
+    /// # Errors
+    /// As [`LogSide::check_whole`]; [`Error::Log`].
     pub(super) fn sync(&mut self) -> Result<(), Error> {
+        self.check_whole()?;
         self.log.commit(None, Durability::Sync)?;
         self.synced = self.settled;
         Ok(())
@@ -39,6 +58,7 @@ impl LogSide {
             synced: settled,
             commits: 0,
             taken: Queue::default(),
+            writing: false,
         }
     }
 }

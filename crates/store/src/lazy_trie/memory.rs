@@ -1,10 +1,14 @@
 //! The memory of the space: a word for each slab, which points into the mapped file or to a shadow.
 //!
 //! Only this module dereferences pointers. It is sound for these reasons:
-//! - Only the writer writes a slot, between its allocation and the publication of a version that
-//!   refers to it (a node of an unpublished version may be written again). No other thread knows
-//!   its address then, except threads that the writer told of filled items
+//! - Only one thread writes a slot, between its allocation and the publication of a version that
+//!   refers to it (a node of an unpublished version may be written again). It holds the writer's
+//!   lock, or that of the [lane](super::lanes) whose change under way took the slot. No other
+//!   thread knows the address then, except threads that the writer told of filled items
 //!   ([`Space::beside`](super::space::Space::beside)).
+//! - A slot that a lane has at hand or has filled keeps its dirty bit until the lane gives it to
+//!   the space. A capture first collects from all lanes. So the slab shows the same shadow while
+//!   the lane writes.
 //! - A slot is allocated again, and a shadow is freed, only after every reader that could know its
 //!   address is gone ([`Readers`](super::readers::Readers)).
 //! - Slices cover used slots, never a whole slab. So writes to other slots do not alias them.
@@ -238,8 +242,9 @@ impl Memory {
     /// Writes `bytes` at `offset` bytes behind `address`.
     ///
     /// # Safety
-    /// The slot there must belong to the writer and have at least `offset + bytes.len()` bytes. Its
-    /// slab must show a shadow, and no slice of the slot may be alive.
+    /// The slot there must belong to the writer, or to the change under way of a lane that the
+    /// caller has locked, and have at least `offset + bytes.len()` bytes. Its slab must show a
+    /// shadow, and no slice of the slot may be alive.
     pub(super) unsafe fn write(&self, address: Address, offset: usize, bytes: &[u8]) {
         let word = self.seen(self.slab_of(address));
         let start = ptr::with_exposed_provenance_mut::<u8>(word & !(ALIGN_BYTES - 1));

@@ -13,10 +13,13 @@ use super::entry::{Address, Entry, checksum};
 use super::error::Error;
 use super::hash::{DIGITS, Hash};
 use super::memory::View;
+use super::readers::Parts;
 
 pub(super) const HEAD_BYTES: usize = 32;
 /// The slot of a node with one child.
 pub(super) const LEAST_BYTES: u64 = 48;
+/// The slot of a node with all children, without a prefix.
+pub(super) const FULL_BYTES: u32 = HEAD_BYTES as u32 + 8 * 128;
 /// Where the entries begin.
 const MAP_AT: usize = 16;
 
@@ -97,6 +100,11 @@ impl<'a> Node<'a> {
         }
         let (entries, _) = bytes.get(HEAD_BYTES..entries_end).unwrap_or(&[]).as_chunks::<8>();
         Ok(Node { version, map, entries, prefix })
+    }
+
+    /// A node without a place: the root above the parts of a tree. Its entries may be empty.
+    pub(super) fn above(parts: &'a Parts) -> Node<'a> {
+        Node { version: 0, map: u128::MAX, entries: parts, prefix: &[] }
     }
 
     /// The step at the node at `address` on the path to `hash`, after `depth` digits.

@@ -6,6 +6,7 @@ use super::compact;
 use super::entry::Address;
 use super::error::Error;
 use super::head::{HEAD_NAME, Head, HeadFile, LOG_TO_BEGIN};
+use super::lanes::Lanes;
 use super::ledger;
 use super::memory::{Buffer, Memory};
 use super::options::{Options, WriteOut};
@@ -114,6 +115,8 @@ impl Store {
                 shadow_bytes: AtomicU64::new(writer.space.shadow_bytes),
                 changed_bytes: AtomicU64::new(0),
             }),
+            lanes: options.writes_side_by_side().then(|| Lanes::new(&options)),
+            halted: Apart::default(),
             log: Apart(Mutex::new(Apart(log_side))),
             writer: Apart(Mutex::new(Apart(writer))),
             queue: Apart::default(),

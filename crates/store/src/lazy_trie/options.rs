@@ -148,6 +148,15 @@ impl Options {
         self.log_commits && self.durability == Durability::Sync
     }
 
+    /// Whether commits of one item may be made side by side. If a commit is synced, it shares the
+    /// sync with others, which is worth more.
+    pub(super) fn writes_side_by_side(&self) -> bool {
+        self.log_commits
+            && self.durability == Durability::Os
+            && !self.authenticated
+            && self.kept_versions == 0
+    }
+
     /// Whether changed digest blocks wait in memory.
     pub(super) fn defers_digests(&self) -> bool {
         self.authenticated && self.proofs == Proofs::WhenAsked

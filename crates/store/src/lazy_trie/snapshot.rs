@@ -10,14 +10,14 @@ use super::head::Head;
 use super::item::{self, Item, Name};
 use super::memory::View;
 use super::node::{self, Node};
-use super::readers::READERS;
+use super::readers::{DIVIDED, Parts, READERS, Tree};
 use super::store::{Shared, Store};
 use super::tree;
 use crate::merkle::{Digest, Proof};
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, TryLockError};
 
 /// The last commit at some moment, unchanged until it is dropped. The store keeps replaced data for
 /// that time, so do not hold a snapshot longer than needed.
@@ -25,6 +25,10 @@ pub struct Snapshot<'s> {
     held: Held<'s>,
     place: usize,
     root: Entry,
+    /// The number of digits above the root.
+    depth: usize,
+    /// The roots of the parts instead, if the tree is divided.
+    parts: Option<Box<Parts>>,
     /// The root of the digest tree, for an authenticated store.
     digests: Option<Entry>,
 }
@@ -47,7 +51,7 @@ impl Deref for Held<'_> {
 }
 
 /// A thread first tries the place where it found a free one before.
-fn hint() -> usize {
+pub(super) fn hint() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static HINT: Cell<usize> = const { Cell::new(usize::MAX) });
     HINT.with(|hint| {
@@ -58,11 +62,55 @@ fn hint() -> usize {
     })
 }
 
+impl Shared {
+    /// The tree of the newest version, for a reader that has a place.
+    fn tree(&self) -> Tree {
+        loop {
+            if let Some(tree) = self.readers.tree() {
+                return tree;
+            }
+            // Commits come too fast. Without the log's lock there are none. Whoever holds it long,
+            // like a check, prevents them as well, and then the next copy succeeds.
+            let _log = match self.log.try_lock() {
+                Ok(log) => log,
+                Err(TryLockError::Poisoned(log)) => log.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::hint::spin_loop();
+                    continue;
+                }
+            };
+            return match self.readers.root() {
+                DIVIDED => Tree::Divided(self.readers.parts()),
+                root => Tree::Whole(root),
+            };
+        }
+    }
+}
+
 impl<'s> Snapshot<'s> {
     pub(super) fn new(held: Held<'s>) -> Result<Snapshot<'s>, Error> {
         let (place, root) =
             held.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
-        Snapshot::of(held, place, root)
+        let mut snapshot = Snapshot::of(held, place, root)?;
+        if root == DIVIDED {
+            match snapshot.held.tree() {
+                Tree::Whole(root) => snapshot.root = Entry(root),
+                Tree::Divided(parts) => snapshot.parts = Some(parts),
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// A snapshot for reading the item of one hash. If the tree is divided, it has only that part.
+    pub(super) fn for_one(shared: &'s Shared, hash: &Hash) -> Result<Snapshot<'s>, Error> {
+        let (place, root) =
+            shared.readers.enter(hint()).ok_or(Error::TooManySnapshots { limit: READERS })?;
+        let mut snapshot = Snapshot::of(Held::Here(shared), place, root)?;
+        if root == DIVIDED {
+            snapshot.root = Entry(shared.readers.part(hash.part()));
+            snapshot.depth = 1;
+        }
+        Ok(snapshot)
     }
 
     /// A snapshot of a kept version.
@@ -85,7 +133,8 @@ impl<'s> Snapshot<'s> {
     }
 
     fn of(held: Held<'s>, place: usize, shown: u64) -> Result<Snapshot<'s>, Error> {
-        let mut snapshot = Snapshot { held, place, root: Entry(shown), digests: None };
+        let mut snapshot =
+            Snapshot { held, place, root: Entry(shown), depth: 0, parts: None, digests: None };
         if snapshot.held.options.authenticated {
             snapshot.digests = Some(Entry(shown));
             snapshot.root = Entry(snapshot.top()?.crown.tree);
@@ -153,7 +202,15 @@ impl<'s> Snapshot<'s> {
     }
 
     pub(super) fn find(&self, name: &Name<'_>, hash: &Hash) -> Result<Option<Item<'_>>, Error> {
-        tree::find(self.view(), self.root, name, hash)
+        tree::find(self.view(), self.begin(hash), name, hash)
+    }
+
+    /// The begin of the path to a hash, and the number of digits above.
+    fn begin(&self, hash: &Hash) -> (Entry, usize) {
+        match &self.parts {
+            None => (self.root, self.depth),
+            Some(parts) => (parts.get(hash.part()).map_or(Entry::EMPTY, Entry::decode), 1),
+        }
     }
 
     /// The value of an item, checked and not copied.
@@ -168,7 +225,7 @@ impl<'s> Snapshot<'s> {
     /// Prefetches the memory for lookups of these hashes, all in parallel, so that the lookups do
     /// not wait for memory each time. Changes nothing.
     pub fn look_ahead(&self, hashes: impl Iterator<Item = Hash>) {
-        ahead::look_ahead(self.view(), self.root, hashes, ahead::ITEM_BYTES);
+        ahead::look_ahead(self.view(), |hash| self.begin(hash), hashes, ahead::ITEM_BYTES);
     }
 
     /// The value of an item, copied.
@@ -189,10 +246,16 @@ impl<'s> Snapshot<'s> {
     #[must_use]
     pub fn iter_from(&self, from: &Hash) -> Iter<'_> {
         let view = self.view();
+        let above = self.parts.as_ref().map(|parts| Level {
+            node: Node::above(parts),
+            address: Entry(DIVIDED).address(),
+            depth: 0,
+            next: from.digit(0),
+        });
         Iter {
             view,
-            root: Some(self.root),
-            levels: Vec::new(),
+            root: Some(self.root).filter(|_| above.is_none()),
+            levels: above.into_iter().collect(),
             items: Vec::new(),
             errors: Vec::new(),
             from: *from,
@@ -202,9 +265,15 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    /// The root of the tree.
-    pub(super) fn tree(&self) -> Entry {
-        self.root
+    /// The root of the tree, or the roots of its parts with their digits.
+    pub(super) fn roots(&self) -> Vec<(Option<u8>, Entry)> {
+        match &self.parts {
+            None => vec![(None, self.root)],
+            Some(parts) => (0..)
+                .zip(parts.iter())
+                .map(|(digit, root)| (Some(digit), Entry::decode(root)))
+                .collect(),
+        }
     }
 
     /// The root of the digest tree, for an authenticated store.

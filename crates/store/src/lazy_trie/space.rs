@@ -17,6 +17,7 @@ use super::regions::{Geometry, Region};
 use super::slab::{Bits, Slab, SlotUse, Use};
 use crate::disk::Disk;
 use crate::prefetch;
+pub(super) use reuse::Gone;
 use reuse::{Freed, IdleShadows};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -87,6 +88,10 @@ pub(super) struct Space {
     pub(super) old_waiting: VecDeque<(u64, Vec<Address>)>,
     /// ... and shadows.
     pub(super) shadows_waiting: VecDeque<(u64, Buffer)>,
+    /// Slots that a lane has freed, and that may have been filled by another one.
+    unsure: Vec<Gone>,
+    /// Shadows whose readers are not known yet.
+    dropped: Vec<Buffer>,
     /// Memory of former shadows, for reuse.
     idle_shadows: IdleShadows,
 }
@@ -123,15 +128,21 @@ impl Space {
             fresh_waiting: VecDeque::new(),
             old_waiting: VecDeque::new(),
             shadows_waiting: VecDeque::new(),
+            unsure: Vec::new(),
+            dropped: Vec::new(),
             // A checkpoint begins when half of the write buffer is used.
             idle_shadows: IdleShadows::new(write_buffer_bytes / 2),
         }
     }
 
-    /// A view for the writer: no slot is reused while the view exists.
+    /// A view for the writer. No slot that its tree leads to is reused while the view exists. Lanes
+    /// may fill slots that they have at hand.
     #[allow(unsafe_code)]
     pub(super) fn view(&self) -> View<'_> {
-        // SAFETY: slots are reused only through `&mut self`, which the view's borrow excludes.
+        // SAFETY: slots come to hand again only through `&mut self`, which the view's borrow
+        // excludes. A lane fills only slots at hand. No sound tree leads there, and whoever reads
+        // without the locks of all lanes reads only slabs that are not trusted yet. A slab with
+        // slots of a lane has a shadow, so it is trusted.
         unsafe { self.memory.view() }
     }
 

@@ -53,8 +53,11 @@ impl Store {
     /// Collects the statistics. It scans every slab, and the writer waits meanwhile.
     pub fn statistics(&self) -> Statistics {
         let shared = &*self.shared;
+        let mut alone = shared.alone();
         let log = lock(&shared.log);
-        let writer = lock(&shared.writer);
+        let mut writer = lock(&shared.writer);
+        // An error stops the store, and the next writer reports it.
+        let _ = shared.collect(&mut alone, &mut writer);
         let space = &writer.space;
         let mut taken = [0; SlotUse::ALL.len()];
         let slot_bytes = |slab: &super::slab::Slab| match slab.usage {

@@ -1,15 +1,15 @@
-//! The store: readers beside one writer. A commit is in the log, if there is one, before readers
+//! The store: readers beside writers. A commit is in the log, if there is one, before readers
 //! see it.
 
 use super::apart::Apart;
 use super::batch::{Batch, Change, check_lengths, encode};
-use super::checkpoint;
 use super::error::Error;
 use super::hash::Hash;
 use super::item::Name;
+use super::lanes::Lanes;
 use super::log_side::{LogSide, append};
 use super::memory::Memory;
-use super::options::{Options, WriteOut};
+use super::options::Options;
 use super::queue::Queue;
 use super::readers::Readers;
 use super::snapshot::{Held, Snapshot};
@@ -19,17 +19,15 @@ use super::writer::{Hashed, Writer, hashed};
 use crate::lock::FolderLock;
 use crate::merkle::Digest;
 use crate::wal::Durability;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 /// Finds the current value.
-type Find<'a> = &'a dyn Fn() -> Result<Option<&'a [u8]>, Error>;
+pub(super) type Find<'a> = &'a dyn Fn() -> Result<Option<&'a [u8]>, Error>;
 
 /// Waiting slots are released when there are this many.
 const WAITING_SLOTS: usize = 64;
-/// Writers wait when the log exceeds a checkpoint's share by this factor.
-const LOG_STALL: u64 = 4;
 
 /// A persistent key-value store. See the [module](super).
 pub struct Store {
@@ -45,6 +43,10 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     pub(super) readers: Readers,
     pub(super) versions: Versions,
+    /// For commits of one item [side by side](super::side_by_side), if the options allow them.
+    pub(super) lanes: Option<Lanes>,
+    /// Whether an error has stopped the writers, for those that do not take the writer's lock.
+    pub(super) halted: Apart<AtomicBool>,
     pub(super) log: Apart<Mutex<Apart<LogSide>>>,
     /// Waiting threads poll the lock, so the guarded data lies on other cache lines.
     pub(super) writer: Apart<Mutex<Apart<Writer>>>,
@@ -103,7 +105,7 @@ const PAUSES: u32 = 4;
 
 /// [`lock`] for locks that are held for microseconds. To sleep and wake takes tens of them, and
 /// more on a virtual machine.
-fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock_soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for _ in 0..TRIES {
         match mutex.try_lock() {
             Ok(guard) => return guard,
@@ -187,7 +189,11 @@ impl Store {
     /// The number of items in the last commit.
     #[must_use]
     pub fn items(&self) -> u64 {
-        lock(&self.shared.writer).totals.items
+        let mut alone = self.shared.alone();
+        let mut writer = lock(&self.shared.writer);
+        // An error stops the store, and the next writer reports it.
+        let _ = self.shared.collect(&mut alone, &mut writer);
+        writer.totals.items
     }
 
     /// The Merkle root of the last commit.
@@ -203,10 +209,23 @@ impl Store {
     /// # Errors
     /// [`Error::Damaged`], [`Error::TooManySnapshots`].
     pub fn get<'a>(&self, name: impl Into<Name<'a>>) -> Result<Option<Vec<u8>>, Error> {
+        self.get_with(name, <[u8]>::to_vec)
+    }
+
+    /// The result of `read` on the value of an item, which is not copied. It is the cheapest way to
+    /// read one item. `read` holds up nobody, but the store keeps replaced data meanwhile.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub fn get_with<'a, T>(
+        &self,
+        name: impl Into<Name<'a>>,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, Error> {
         let name = name.into();
         let hash = name.hash();
-        let snapshot = self.snapshot()?;
-        Ok(snapshot.find(&name, &hash)?.map(|item| item.value.to_vec()))
+        let snapshot = Snapshot::for_one(&self.shared, &hash)?;
+        Ok(snapshot.find(&name, &hash)?.map(|item| read(item.value)))
     }
 
     /// Puts an item, and replaces the item of the same name.
@@ -269,8 +288,17 @@ impl Store {
     ) -> Result<(), Error> {
         let hash = name.hash();
         self.wait_for_room()?;
-        let (version, bytes) = {
-            let mut writer = self.writer_looking_ahead(name, &hash)?;
+        let mut writer = loop {
+            if let Some(entered) = self.shared.enter_lane()? {
+                entered.change(name, &hash, decide)?;
+                return self.shared.ask_for_checkpoint();
+            }
+            let writer = self.writer_looking_ahead(name, &hash)?;
+            if !self.shared.is_divided() {
+                break writer;
+            }
+        };
+        let (version, bytes, divide) = {
             let value = decide(&|| writer.value(name, &hash))?;
             let value = value.as_ref().map(V::as_ref);
             check_lengths(name, value)?;
@@ -278,9 +306,16 @@ impl Store {
             let change = Hashed::new(hash, change, self.shared.options.hashing());
             self.shared.apply(&mut writer, &[change])?;
             self.shared.queue(&writer, |bytes| encode(bytes, name, value));
-            (writer.version, name.bytes().len() + value.map_or(0, <[u8]>::len))
+            let divide = self.shared.wants_division(&mut writer);
+            (writer.version, name.bytes().len() + value.map_or(0, <[u8]>::len), divide)
         };
-        self.shared.settle(version, bytes)
+        drop(writer);
+        self.shared.settle(version, bytes)?;
+        if divide {
+            // Its error concerns the next commit, which reports it.
+            let _ = self.shared.divide();
+        }
+        Ok(())
     }
 
     /// Locks the writer. While another thread writes, this one finds the item, so that it is in the
@@ -295,7 +330,7 @@ impl Store {
             Ok(writer) => return unless_stopped(writer),
             Err(TryLockError::Poisoned(writer)) => return unless_stopped(writer.into_inner()),
             Err(TryLockError::WouldBlock) => {
-                if let Ok(snapshot) = self.snapshot() {
+                if let Ok(snapshot) = Snapshot::for_one(&self.shared, hash) {
                     // The writer will find any damage of the store as well.
                     std::hint::black_box(snapshot.find(name, hash).is_ok());
                 }
@@ -316,7 +351,8 @@ impl Store {
         let bytes = batch.bytes().len();
         self.wait_for_room()?;
         let version = {
-            let mut writer = self.shared.writer()?;
+            let mut writer = self.shared.united_writer()?;
+            writer.singles = 0;
             self.shared.apply(&mut writer, &changes)?;
             self.shared.queue(&writer, |bytes| bytes.extend_from_slice(batch.bytes()));
             writer.version
@@ -330,50 +366,11 @@ impl Store {
     /// # Errors
     /// [`Error::Log`], [`Error::Stopped`].
     pub fn sync(&self) -> Result<(), Error> {
+        let mut alone = self.shared.alone();
         let mut log = lock(&self.shared.log);
         let mut writer = self.shared.writer()?;
+        self.shared.unite(&mut alone, &mut writer)?;
         self.shared.flush(&mut log, &mut writer, Durability::Sync)
-    }
-
-    /// Waits while the log is too long, or too many pages wait to be written out. If the owner
-    /// makes the checkpoints, it waits only for a running one.
-    fn wait_for_room(&self) -> Result<(), Error> {
-        let shared = &*self.shared;
-        if shared.has_room() {
-            return Ok(());
-        }
-        let logs = shared.options.log_commits;
-        if shared.options.write_out == WriteOut::Inline {
-            // Otherwise the owner, which is this thread, must begin it.
-            return if logs { checkpoint::run(shared) } else { Ok(()) };
-        }
-        let begun = std::time::Instant::now();
-        // The count is read and the request made under one lock. So a checkpoint that serves this
-        // request ends after `before`.
-        let mut signal = lock(&shared.signal);
-        if !logs && !signal.under_way {
-            // The owner must begin one.
-            return Ok(());
-        }
-        let before = signal.ended;
-        shared.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        // Without a log the running checkpoint may end without making room, and the owner must
-        // begin the next.
-        while signal.ended == before
-            && (logs || signal.under_way)
-            && !shared.has_room()
-            && !signal.failed
-        {
-            // The thread may have withdrawn the request while there was room.
-            if logs && shared.wish.utter() {
-                shared.signalled.notify_all();
-            }
-            signal = shared.signalled.wait(signal).unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(signal);
-        let waited = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        shared.counters.stall_ns.fetch_add(waited, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -399,7 +396,7 @@ impl Shared {
     fn apply(&self, writer: &mut Writer, changes: &[Hashed<'_>]) -> Result<(), Error> {
         if writer.space.fresh_waiting.len() >= WAITING_SLOTS {
             let oldest = self.oldest();
-            writer.space.release(oldest);
+            writer.space.release(oldest, self.readers.newest());
         }
         writer.apply(writer.version + 1, changes)?;
         self.tell_shadows(writer);
@@ -455,13 +452,7 @@ impl Shared {
                 log.sync().inspect_err(|error| self.stop(error))?;
             }
         }
-        if self.options.log_commits && !self.is_short() {
-            match self.options.write_out {
-                WriteOut::Inline => checkpoint::run(self)?,
-                WriteOut::Background => self.want_checkpoint(),
-            }
-        }
-        Ok(())
+        self.ask_for_checkpoint()
     }
 
     /// The same for all waiting batches. The caller holds both locks.
@@ -476,6 +467,7 @@ impl Shared {
         let result = self.record_without_stop(log, last, durability);
         if let Err(error) = &result {
             writer.stopped = Some(error.to_string());
+            self.halted.store(true, Ordering::Release);
         }
         result
     }
@@ -509,6 +501,7 @@ impl Shared {
         (version, root): (u64, u64),
         durability: Durability,
     ) -> Result<(), Error> {
+        log.check_whole()?;
         if log.settled + log.taken.len() as u64 != version {
             // A writer panicked with the missing batch.
             return Err(Error::Stopped { reason: "a commit did not get to the log".to_owned() });
@@ -542,34 +535,13 @@ impl Shared {
 
     /// Accepts no further batch.
     pub(super) fn stop(&self, error: &Error) {
-        lock(&self.writer).stopped.get_or_insert_with(|| error.to_string());
+        self.stop_writer(&mut lock(&self.writer), error);
     }
 
-    fn log_bytes(&self) -> u64 {
-        self.gathered
-            .log_to
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.gathered.log_from.load(Ordering::Relaxed))
-    }
-
-    /// Whether no checkpoint is due.
-    pub(super) fn is_short(&self) -> bool {
-        self.log_bytes() < self.options.checkpoint_bytes
-            && self.gathered.shadow_bytes.load(Ordering::Relaxed)
-                < self.options.write_buffer_bytes / 2
-    }
-
-    fn has_room(&self) -> bool {
-        let short = self.log_bytes() < LOG_STALL.saturating_mul(self.options.checkpoint_bytes);
-        (short || !self.options.log_commits)
-            && self.gathered.shadow_bytes.load(Ordering::Relaxed) < self.options.write_buffer_bytes
-    }
-
-    fn want_checkpoint(&self) {
-        if self.wish.utter() {
-            let _signal = lock(&self.signal);
-            self.signalled.notify_all();
-        }
+    /// The same for the holder of the writer's lock.
+    pub(super) fn stop_writer(&self, writer: &mut Writer, error: &Error) {
+        writer.stopped.get_or_insert_with(|| error.to_string());
+        self.halted.store(true, Ordering::Release);
     }
 }
 

@@ -8,18 +8,16 @@ use super::item::{self, Item, Name};
 use super::memory::View;
 use super::node::Node;
 
-/// Finds the item of a name, below `root`.
+/// Finds the item of a name below `entry`, which is `depth` digits down.
 ///
 /// # Errors
 /// [`Error::Damaged`].
 pub(super) fn find<'a>(
     view: View<'a>,
-    root: Entry,
+    (mut entry, mut depth): (Entry, usize),
     name: &Name<'_>,
     hash: &Hash,
 ) -> Result<Option<Item<'a>>, Error> {
-    let mut entry = root;
-    let mut depth = 0;
     loop {
         match entry.kind() {
             Kind::Empty => return Ok(None),

@@ -4,11 +4,12 @@ use super::ahead::{ITEM_HEAD_BYTES, TOGETHER, look_ahead};
 use super::batch::{Change, NoChange};
 use super::digests::{self, Block, Broken, Crown, Forest, LeafChange};
 use super::edit::{Edit, Lengths};
-use super::entry::Entry;
+use super::entry::{Address, Entry};
 use super::error::Error;
 use super::hash::Hash;
 use super::head::{HEAD_NAME, Head};
 use super::item::Name;
+use super::lanes::Moved;
 use super::options::Options;
 use super::slab::SlotUse;
 use super::space::Space;
@@ -41,6 +42,29 @@ impl Totals {
             key_bytes: change(self.key_bytes, old_name as u64, new_name as u64)?,
             value_bytes: change(self.value_bytes, old_value as u64, new_value as u64)?,
         })
+    }
+}
+
+impl Totals {
+    /// The totals after many changes. `None` if that is impossible.
+    pub(super) fn moved(self, moved: &Moved) -> Option<Totals> {
+        let [more_items, more_keys, more_values] = moved.added;
+        let [less_items, less_keys, less_values] = moved.removed;
+        let change = |from: u64, more: u64, less: u64| from.checked_add(more)?.checked_sub(less);
+        Some(Totals {
+            items: change(self.items, more_items, less_items)?,
+            key_bytes: change(self.key_bytes, more_keys, less_keys)?,
+            value_bytes: change(self.value_bytes, more_values, less_values)?,
+        })
+    }
+
+    /// The error if they are impossible.
+    pub(super) fn wrong() -> Error {
+        Error::Damaged {
+            file: HEAD_NAME.to_string(),
+            offset: 0,
+            what: "fewer items, or bytes of them, are counted than there are, or more than can be",
+        }
     }
 }
 
@@ -105,15 +129,16 @@ impl Trie {
     ) -> Result<(), Error> {
         if changes.len() > 1 {
             let ahead = changes.clone().map(|change| change.hash);
-            look_ahead(space.view(), self.root, ahead, ITEM_HEAD_BYTES);
+            let root = self.root;
+            look_ahead(space.view(), |_| (root, 0), ahead, ITEM_HEAD_BYTES);
         }
         let mut edit =
             Edit { space, version: self.version, bucket_items: self.bucket_items, scratch };
         for Hashed { hash, change, leaf } in changes {
             let name = change.name;
             let (root, met) = match change.value {
-                Some(value) => edit.put(self.root, &name, hash, value)?,
-                None => edit.remove(self.root, &name, hash)?,
+                Some(value) => edit.put((self.root, 0), &name, hash, value)?,
+                None => edit.remove((self.root, 0), &name, hash)?,
             };
             self.root = root;
             if !hash.is_aside() {
@@ -121,12 +146,7 @@ impl Trie {
                 leaves(LeafChange { hash: *hash, existed: met.old.is_some(), leaf });
             }
             let new = change.value.map(|value| (name.bytes().len(), value.len()));
-            self.totals = self.totals.changed(met.old, new).ok_or_else(|| Error::Damaged {
-                file: HEAD_NAME.to_string(),
-                offset: 0,
-                what: "fewer items, or bytes of them, are counted than there are, or more than \
-                       can be",
-            })?;
+            self.totals = self.totals.changed(met.old, new).ok_or_else(Totals::wrong)?;
         }
         Ok(())
     }
@@ -168,6 +188,10 @@ pub(super) struct Writer {
     /// The reason why nothing is written any more.
     pub(super) stopped: Option<String>,
     pub(super) scratch: Vec<u8>,
+    /// Commits of one item since the last batch.
+    pub(super) singles: u32,
+    /// The slot for the root's node when a divided tree is united.
+    pub(super) next_root: Option<Address>,
 }
 
 impl Writer {
@@ -205,6 +229,8 @@ impl Writer {
             unwritten: false,
             stopped: None,
             scratch: Vec::new(),
+            singles: 0,
+            next_root: None,
         })
     }
 
@@ -358,7 +384,7 @@ impl Writer {
         (self.root, self.totals) = (trie.root, trie.totals);
         self.version = version;
         if self.hashing.is_none() {
-            self.space.release(u64::MAX);
+            self.space.release(u64::MAX, 0);
         } else if self.stale.len() >= REPLAYED_TOGETHER {
             self.end_replay()?;
         }
@@ -383,7 +409,7 @@ impl Writer {
                 forest.end_update(space, Crown { tree: self.root.0, version: *version })?;
             space.keep_batch(*version);
             stale.clear();
-            self.space.release(u64::MAX);
+            self.space.release(u64::MAX, 0);
         }
         Ok(())
     }
@@ -397,7 +423,7 @@ impl Writer {
     /// # Errors
     /// [`Error::Damaged`].
     pub(super) fn value(&self, name: &Name<'_>, hash: &Hash) -> Result<Option<&[u8]>, Error> {
-        Ok(tree::find(self.space.view(), self.root, name, hash)?.map(|item| item.value))
+        Ok(tree::find(self.space.view(), (self.root, 0), name, hash)?.map(|item| item.value))
     }
 }
 

@@ -190,6 +190,15 @@ impl Log {
         self.guarded(|log| log.put(kind, parts, bytes))
     }
 
+    /// Exchanges the memory in which records are collected, if it has none. Threads that write in
+    /// turn bring their own, and do not fetch it from each other's processors.
+    pub(crate) fn exchange_memory(&mut self, memory: &mut Vec<u8>) {
+        if self.buffer.is_empty() {
+            memory.clear();
+            std::mem::swap(&mut self.buffer, memory);
+        }
+    }
+
     /// Commits all appended records, and `slot` as the new safety record if given.
     ///
     /// # Errors

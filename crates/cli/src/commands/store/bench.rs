@@ -176,7 +176,7 @@ fn work(
         }
         let key = key(keys.choose(arguments.items, &mut random));
         let histogram = if random.below(100) < arguments.workload.reads() {
-            std::hint::black_box(store.snapshot()?.get_ref(&key)?);
+            std::hint::black_box(store.get_with(&key, <[u8]>::len)?);
             &mut done.reads
         } else if arguments.workload == Mix::F {
             let new = value(&mut random);

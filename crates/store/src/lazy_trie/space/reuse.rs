@@ -13,6 +13,9 @@ use super::super::slab::{Slab, SlotUse, Use};
 use super::{HOLES_ONE_IN, Space};
 use std::collections::BTreeMap;
 
+const NOT_IN_USE: &str = "an entry leads to what is not in use";
+/// The most freed slots that wait until the lane that filled them tells so.
+const UNSURE_SLOTS: usize = 16 << 10;
 /// The number of slots ahead that are prefetched during a release.
 const AHEAD: usize = 8;
 
@@ -22,6 +25,14 @@ pub(super) struct Freed {
     address: Address,
     slab: u32,
     slot: u32,
+}
+
+/// A slot that a commit of a [lane](super::super::lanes) has freed.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Gone {
+    pub(in super::super) version: u64,
+    pub(in super::super) address: Address,
+    pub(in super::super) usage: SlotUse,
 }
 
 /// Larger shadows are rare, and reuse at the same size is rarer.
@@ -82,25 +93,131 @@ impl Space {
             self.freed.push(Freed { address, slab, slot });
             return Ok(());
         }
-        Err(self.memory.damaged(address, "an entry leads to what is not in use"))
+        Err(self.memory.damaged(address, NOT_IN_USE))
     }
 
     /// Ends the batch as `version`.
     pub(in super::super) fn keep_batch(&mut self, version: u64) {
         self.born.clear();
         self.newest = version;
-        for Freed { address, slab, slot } in self.freed.drain(..) {
-            let slab = &mut self.slabs[slab as usize];
-            match &mut slab.dirty {
-                Some(dirty) if dirty.get(slot) => {
-                    // No checkpoint may know it.
-                    dirty.clear(slot);
-                    slab.waiting += 1;
-                    self.fresh_waiting.push_back((version, address));
-                }
-                _ => self.limbo.push(address),
+        let mut freed = std::mem::take(&mut self.freed);
+        freed.drain(..).for_each(|slot| self.let_go(version, slot));
+        // Its memory is used again.
+        self.freed = freed;
+    }
+
+    /// Lets a freed slot wait for its release.
+    fn let_go(&mut self, version: u64, Freed { address, slab, slot }: Freed) {
+        let slab = &mut self.slabs[slab as usize];
+        match &mut slab.dirty {
+            Some(dirty) if dirty.get(slot) => {
+                // No checkpoint may know it.
+                dirty.clear(slot);
+                slab.waiting += 1;
+                self.fresh_waiting.push_back((version, address));
+            }
+            _ => self.limbo.push(address),
+        }
+    }
+
+    /// Takes over what commits of a [lane](super::super::lanes) have done: the slots that they have
+    /// filled, and those that they have freed. The caller has ended its own batch.
+    ///
+    /// # Errors
+    /// As [`Space::free`], for the first of the freed slots that are not in use.
+    pub(in super::super) fn take_over(
+        &mut self,
+        filled: &[Address],
+        gone: &[Gone],
+    ) -> Result<(), Error> {
+        for address in filled {
+            let (index, slot) = self.place(*address);
+            self.slabs[index as usize].leaving.clear(slot);
+        }
+        let mut result = Ok(());
+        for gone in std::mem::take(&mut self.unsure) {
+            result = result.and(self.take_gone(gone));
+        }
+        for (at, slot) in gone.iter().enumerate() {
+            gone.get(at + 2 * AHEAD).into_iter().for_each(|next| self.ask_for_slab(next.address));
+            gone.get(at + AHEAD).into_iter().for_each(|next| self.ask_for_slot(next.address));
+            result = result.and(self.take_gone(*slot));
+        }
+        result
+    }
+
+    fn take_gone(&mut self, gone: Gone) -> Result<(), Error> {
+        let Gone { version, address, usage } = gone;
+        match self.slot_at(address, usage) {
+            Some((slab, slot)) if self.slabs[slab as usize].leave(slot) => {
+                self.let_go(version, Freed { address, slab, slot });
+                Ok(())
+            }
+            // Another lane may have filled it, and not told yet. A slot that was let go, or is at
+            // hand in the space, does not count as filled since the last capture.
+            Some((slab, slot))
+                if self.slabs[slab as usize].used.get(slot)
+                    && self.is_fresh(address, usage)
+                    && self.unsure.len() < UNSURE_SLOTS =>
+            {
+                self.unsure.push(gone);
+                Ok(())
+            }
+            _ => Err(self.memory.damaged(address, NOT_IN_USE)),
+        }
+    }
+
+    /// After all lanes have told everything.
+    ///
+    /// # Errors
+    /// As [`Space::free`].
+    pub(in super::super) fn end_unsure(&mut self) -> Result<(), Error> {
+        self.take_over(&[], &[])?;
+        match self.unsure.pop() {
+            None => Ok(()),
+            Some(gone) => {
+                self.unsure.clear();
+                Err(self.memory.damaged(gone.address, NOT_IN_USE))
             }
         }
+    }
+
+    /// Takes a slot for a lane. It counts as filled, and until the lane tells so, as at hand.
+    ///
+    /// # Errors
+    /// As [`Space::take`].
+    pub(in super::super) fn take_ahead(
+        &mut self,
+        usage: SlotUse,
+        class: u8,
+    ) -> Result<Address, Error> {
+        let address = self.take_slot(usage, class)?;
+        self.set_at_hand(address);
+        Ok(address)
+    }
+
+    /// The same for a run of slabs of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Space::take`].
+    pub(in super::super) fn take_run_ahead(&mut self, bytes: u32) -> Result<Address, Error> {
+        let address = self.take_run(bytes)?;
+        self.set_at_hand(address);
+        Ok(address)
+    }
+
+    fn set_at_hand(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        self.slabs[index as usize].leaving.set(slot);
+    }
+
+    /// Takes back a slot that was taken and not used.
+    pub(in super::super) fn take_back(&mut self, address: Address) {
+        let (index, slot) = self.place(address);
+        if let Some(dirty) = &mut self.slabs[index as usize].dirty {
+            dirty.clear(slot);
+        }
+        self.put_at_hand(address);
     }
 
     /// Abandons the batch: its slots are at hand again, and slots that it freed stay in use.
@@ -109,11 +226,7 @@ impl Space {
             self.slabs[slab as usize].leaving.clear(slot);
         }
         for address in std::mem::take(&mut self.born) {
-            let (index, slot) = self.place(address);
-            if let Some(dirty) = &mut self.slabs[index as usize].dirty {
-                dirty.clear(slot);
-            }
-            self.put_at_hand(address);
+            self.take_back(address);
         }
     }
 
@@ -130,8 +243,13 @@ impl Space {
         }
     }
 
-    /// Releases slots and shadows that no reader of `oldest` or later needs.
-    pub(in super::super) fn release(&mut self, oldest: u64) {
+    /// Releases slots and shadows that no reader of `oldest` or later needs. `newest` is a version
+    /// that was published before the call.
+    pub(in super::super) fn release(&mut self, oldest: u64, newest: u64) {
+        // Readers that saw one of these shadows began before an earlier call, so at most at this
+        // version.
+        let version = self.newest.max(newest) + 1;
+        self.shadows_waiting.extend(self.dropped.drain(..).map(|shadow| (version, shadow)));
         while let Some((version, address)) = self.fresh_waiting.front().copied()
             && version <= oldest
         {
@@ -249,7 +367,7 @@ impl Space {
     /// Drops a shadow that no entry leads to. In a forged store an entry may lead there, so readers
     /// may still use it.
     pub(super) fn put_off(&mut self, shadow: Buffer) {
-        self.shadows_waiting.push_back((self.newest + 1, shadow));
+        self.dropped.push(shadow);
     }
 
     /// Drops shadows whose content is in the files. Readers of versions below `version` may still

@@ -1,7 +1,11 @@
 //! Tests of states between two steps of a commit, while other threads continue.
 
-use super::super::batch::Batch;
+use super::super::batch::{Batch, encode};
+use super::super::item::Name;
+use super::super::log_side::append;
 use super::super::options::{Options, WriteOut};
+use super::super::slab::SlotUse;
+use super::super::space::Gone;
 use super::super::writer::hashed;
 use super::{Error, Store, lock};
 use crate::disk::{CrashDisk, Fate};
@@ -91,4 +95,62 @@ fn a_commit_behind_one_that_was_lost_on_the_way_to_the_log_is_refused() {
     let left = disk.materialise(disk.operations(), Fate::Kept);
     let (store, _) = Store::open_on(Arc::new(left), options()).unwrap();
     assert_eq!((store.items(), store.get(b"first").unwrap().is_some()), (1, true));
+}
+
+/// A store whose tree is divided.
+fn divided(disk: &CrashDisk) -> Store {
+    let options = Options { durability: Durability::Os, ..options() };
+    let (store, _) = Store::open_on(Arc::new(disk.clone()), options).unwrap();
+    for key in 0..500u32 {
+        store.put(&key.to_le_bytes(), b"value").unwrap();
+    }
+    assert!(store.shared.is_divided());
+    store
+}
+
+/// Whether the record of the panicked commit is in the log is not known. So another of its version
+/// must not follow.
+#[test]
+fn a_writer_side_by_side_that_panics_in_the_log_stops_the_others() {
+    let others: [fn(&Store) -> Result<(), Error>; 5] = [
+        |store| store.put(b"another", b"value"),
+        |store| store.write(&Batch::new()),
+        Store::sync,
+        Store::checkpoint,
+        |store| lock(&store.shared.log).sync(),
+    ];
+    for (number, other) in others.iter().enumerate() {
+        let disk = CrashDisk::new();
+        let store = divided(&disk);
+        {
+            let mut log = lock(&store.shared.log);
+            let (mut change, version) = (Vec::new(), log.settled + 1);
+            encode(&mut change, &Name::Key(b"lost"), Some(b"value"));
+            log.writing = true;
+            append(&mut log.log, version, &change).unwrap();
+        }
+        assert!(matches!(other(&store), Err(Error::Stopped { .. })), "{number}");
+        for _ in 0..2 {
+            let put = store.put(b"later", b"value");
+            assert!(matches!(put, Err(Error::Stopped { .. })), "{number}");
+        }
+
+        let left = disk.materialise(disk.operations(), Fate::Kept);
+        let (store, _) = Store::open_on(Arc::new(left), options()).unwrap();
+        assert_eq!(store.items(), 500, "{number}");
+    }
+}
+
+/// A slot that was let go is in use until its release, but no lane is about to tell of it.
+#[test]
+fn a_slot_that_a_lane_frees_twice_is_damage_at_once() {
+    let store = divided(&CrashDisk::new());
+    let mut writer = store.shared.united_writer().unwrap();
+    let space = &mut writer.space;
+    let address = space.take_ahead(SlotUse::Item, 0).unwrap();
+    let gone = Gone { version: u64::MAX, address, usage: SlotUse::Item };
+    // Another lane frees it before the one that has filled it tells so.
+    space.take_over(&[], &[gone]).unwrap();
+    space.take_over(&[address], &[]).unwrap();
+    assert!(space.take_over(&[], &[gone]).is_err());
 }
