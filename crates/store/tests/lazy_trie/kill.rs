@@ -108,7 +108,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
 
 /// The item of a writer for a round.
 fn item(writer: u64, round: u64) -> [u8; 8] {
-    (1 << 40 | writer << 20 | round % ITEMS).to_le_bytes()
+    (1 << 40 | writer << 20 | (round % ITEMS)).to_le_bytes()
 }
 
 /// The rounds in the items of a writer.

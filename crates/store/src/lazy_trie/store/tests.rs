@@ -108,11 +108,14 @@ fn divided(disk: &CrashDisk) -> Store {
     store
 }
 
+/// What another writer does.
+type Other = fn(&Store) -> Result<(), Error>;
+
 /// Whether the record of the panicked commit is in the log is not known. So another of its version
 /// must not follow.
 #[test]
 fn a_writer_side_by_side_that_panics_in_the_log_stops_the_others() {
-    let others: [fn(&Store) -> Result<(), Error>; 5] = [
+    let others: [Other; 5] = [
         |store| store.put(b"another", b"value"),
         |store| store.write(&Batch::new()),
         Store::sync,
