@@ -18,14 +18,14 @@ pub fn run(input: &[u8]) {
     let public: Vec<_> = keys.iter().map(|key| key.public_key().to_bytes()).collect();
     let Ok(round) = Round::new([input.byte(); 32], &public, QUORUM) else { return };
     let mut generation = Generation::new(round.clone());
-    for dealer in 0..MEMBERS - 1 {
-        let dealing = round.deal(dealer, keys[dealer].seed()).unwrap_or_default();
+    for (dealer, key) in keys.iter().enumerate().take(MEMBERS - 1) {
+        let dealing = round.deal(dealer, key.seed()).unwrap_or_default();
         assert_eq!(generation.take_dealing(dealer, &dealing), Ok(true));
     }
     let lie = dealing(&round, &keys[3], &mut input);
     let is_taken = generation.take_dealing(3, &lie).is_ok();
-    for member in 0..2 {
-        for complaint in generation.complaints(member, &keys[member]).unwrap_or_default() {
+    for (member, key) in keys.iter().enumerate().take(2) {
+        for complaint in generation.complaints(member, key).unwrap_or_default() {
             assert_eq!(complaint.dealer, 3, "only the liar is complained of");
             assert_eq!(generation.take_complaint(&complaint), Ok(()));
         }

@@ -3,6 +3,7 @@
 //!
 //! Everything follows from the seed, but for the figures about this machine.
 
+mod chart;
 mod each;
 mod failure;
 mod informed;

@@ -8,10 +8,10 @@ pub type Tag = [u8; 16];
 /// The version that a tag ends with.
 #[must_use]
 pub const fn version_of(tag: &Tag) -> u32 {
-    let (mut version, mut at) = (0, name_bytes(tag));
+    let (mut version, mut at) = (0_u32, name_bytes(tag));
     while at < tag.len() {
         // At most sixteen digits, of which a format of ours has five: it does not overflow.
-        version = (version as u32).wrapping_mul(10).wrapping_add((tag[at] - b'0') as u32);
+        version = version.wrapping_mul(10).wrapping_add((tag[at] - b'0') as u32);
         at += 1;
     }
     version

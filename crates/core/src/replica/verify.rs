@@ -59,6 +59,28 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fx.output(Action::Refused { from, reason: Refused::BadSignature });
     }
 
+    /// Admits the frames that hold. Returns whether whoever relayed them forged one.
+    fn admit_verified(
+        &mut self,
+        now: Time,
+        frames: Vec<Claim<SharedFrame>>,
+        is_current: bool,
+        verdicts: &mut Verdicts<'_>,
+    ) -> bool {
+        let mut is_bad = false;
+        for frame in frames {
+            // It may have been verified by an older epoch's rules.
+            let is_stale = !is_current && frame.unverified().is_directive();
+            let is_forged = verdicts.is_forged_by_its_relay(&frame);
+            match verdicts.settle(frame) {
+                Some(_) if is_stale => {}
+                Some(frame) => drop(self.admit(now, &frame.into_inner(), Origin::Relayed)),
+                None => is_bad |= is_forged,
+            }
+        }
+        is_bad
+    }
+
     pub(super) fn resume(&mut self, now: Time, settled: Settled<P::Types>, fx: &mut Fx<P::Types>) {
         let Settled { is_current, pending, verdicts } = settled;
         if !is_current && !matches!(pending, Pending::Frames { .. }) {
@@ -84,17 +106,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
             }
             Pending::Frames { relayed_by, frames } => {
-                let mut is_bad = false;
-                for frame in frames {
-                    // It may have been verified by an older epoch's rules.
-                    let is_stale = !is_current && frame.unverified().is_directive();
-                    let is_forged = verdicts.is_forged_by_its_relay(&frame);
-                    match verdicts.settle(frame) {
-                        Some(_) if is_stale => {}
-                        Some(frame) => drop(self.admit(now, &frame.into_inner(), Origin::Relayed)),
-                        None => is_bad |= is_forged,
-                    }
-                }
+                let is_bad = self.admit_verified(now, frames, is_current, &mut verdicts);
                 if let Some(from) = relayed_by.filter(|_| is_bad) {
                     self.bad_signature(now, from, fx);
                 }

@@ -4,11 +4,12 @@
 
 use quorate_core::protocols::snow::analysis::{Chain, bitcoin_log10};
 use quorate_core::protocols::snow::parameters::Parameters;
-use quorate_plot::{Axis, Line, LinePoint, Lines};
+use quorate_plot::{Axis, Line, LinePoint};
 use quorate_snow::chain;
 use quorate_snow::colours::{self, Kind};
 use quorate_snow::setting::{Adversary, Setting, Stake};
 
+use super::chart::chart;
 use super::each::each;
 use super::{Extent, Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
@@ -100,19 +101,11 @@ fn curves(extent: Extent, seed: u64) -> Result<(Table, Picture), StudyError> {
         .map(|percent| point(f64::from(percent), bitcoin_log10(f64::from(percent) / 100.0, 6)));
     lines.push(Line { label: "Bitcoin, six blocks".to_owned(), points: bitcoin.collect() });
     let title = "Failure probability by the share of faulty nodes (n = 2,000, k = 10, beta = 150)";
-    let svg = Lines {
-        title: title.to_owned(),
-        x: Axis::from_zero("faulty nodes, %", 40.0, 8),
-        y: Axis::between("log10 of the probability", -160.0, 0.0, 8),
-        lines,
-        shaded: Vec::new(),
-        shade: String::new(),
-        marked: Vec::new(),
-        mark: String::new(),
-        dotted: true,
-    }
-    .draw()?;
-    Ok((table, Picture { name: "failure".to_owned(), title: title.to_owned(), svg }))
+    let axes = (
+        Axis::from_zero("faulty nodes, %", 40.0, 8),
+        Axis::between("log10 of the probability", -160.0, 0.0, 8),
+    );
+    Ok((table, chart("failure", title, axes, lines)?))
 }
 
 /// A network so small, and numbers so weak, that it fails within a thousand runs.

@@ -4,8 +4,9 @@
 
 use quorate_core::protocols::snow::analysis::Chain;
 use quorate_core::protocols::snow::parameters::Parameters;
-use quorate_plot::{Axis, Line, LinePoint, Lines};
+use quorate_plot::{Axis, Line, LinePoint};
 
+use super::chart::chart;
 use super::each::each;
 use super::{Found, Request, StudyError, Table};
 use crate::plot::Picture;
@@ -86,17 +87,6 @@ fn largest_share(numbers: Parameters) -> u32 {
 
 fn draw(lines: Vec<Line>) -> Result<Picture, StudyError> {
     let title = "Share of faulty nodes at a failure probability of 1e-9 (n = 2,000)";
-    let svg = Lines {
-        title: title.to_owned(),
-        x: Axis::logarithmic("beta", 5.0, 150.0),
-        y: Axis::from_zero("faulty nodes, %", 50.0, 5),
-        lines,
-        shaded: Vec::new(),
-        shade: String::new(),
-        marked: Vec::new(),
-        mark: String::new(),
-        dotted: true,
-    }
-    .draw()?;
-    Ok(Picture { name: "frontier".to_owned(), title: title.to_owned(), svg })
+    let axes = (Axis::logarithmic("beta", 5.0, 150.0), Axis::from_zero("faulty nodes, %", 50.0, 5));
+    chart("frontier", title, axes, lines)
 }

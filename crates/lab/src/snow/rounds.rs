@@ -2,17 +2,20 @@
 
 use quorate_core::protocols::snow::analysis::Chain;
 use quorate_core::protocols::snow::parameters::Parameters;
-use quorate_plot::{Axis, Line, LinePoint, Lines};
+use quorate_plot::{Axis, Line, LinePoint};
 use quorate_snow::colours::{self, Kind};
 use quorate_snow::setting::{Adversary, Setting, Stake};
 
+use super::chart::chart;
 use super::each::each;
-use super::{Found, Request, StudyError, Table, world};
+use super::{Extent, Found, Request, StudyError, Table, world};
 use crate::plot::Picture;
 
 const SIZES: [u32; 10] = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 /// From here on a sample is a small part of all.
 const FIT_FROM: u32 = 50;
+const TITLE: &str =
+    "Polls of a node before the last beta, from a balanced beginning (Snowball, 20 cities)";
 
 pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     let Request { extent, seed, .. } = *request;
@@ -29,8 +32,7 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     ]);
     let mut items = Vec::new();
     for nodes in SIZES.into_iter().filter(|nodes| *nodes <= extent.of(200, 10_000)) {
-        let runs = if nodes > 1000 { extent.of(1, 3) } else { extent.of(3, 20) };
-        items.extend((0..runs).map(|run| (nodes, run)));
+        items.extend((0..runs(extent, nodes)).map(|run| (nodes, run)));
     }
     let reports = each(&items, |(nodes, run)| {
         let setting = Setting {
@@ -51,10 +53,11 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
         if reports.is_empty() {
             continue;
         }
-        let runs = reports.len();
-        let polls = reports.iter().map(|report| report.polls).sum::<f64>() / runs as f64;
-        let last = |report: &&colours::Report| report.times_ns[2] as f64 / 1e6;
-        let last_ms = reports.iter().map(last).sum::<f64>() / runs as f64;
+        let mean = |of: &dyn Fn(&colours::Report) -> f64| {
+            reports.iter().map(|report| of(report)).sum::<f64>() / reports.len() as f64
+        };
+        let polls = mean(&|report| report.polls);
+        let last_ms = mean(&|report| report.times_ns[2] as f64 / 1e6);
         let numbers = numbers(nodes);
         let beta = f64::from(numbers.decision);
         let expected = Chain::new(nodes, 0, numbers).expected_rounds() - beta;
@@ -65,7 +68,7 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
             numbers.sample.to_string(),
             numbers.quorum.to_string(),
             numbers.decision.to_string(),
-            runs.to_string(),
+            reports.len().to_string(),
             format!("{polls:.2}"),
             format!("{:.2}", polls - beta),
             format!("{expected:.2}"),
@@ -81,11 +84,12 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
         fit.base, fit.slope, fit.r_squared
     );
     let fitted = measured.iter().map(|(n, _)| (*n, fit.at(*n))).collect::<Vec<_>>();
-    let title =
-        "Polls of a node before the last beta, from a balanced beginning (Snowball, 20 cities)";
-    let picture =
-        draw(title, &[("measured", &measured), ("computed", &computed), ("fit", &fitted)])?;
+    let picture = draw(&[("measured", &measured), ("computed", &computed), ("fit", &fitted)])?;
     Ok(Found { tables: vec![("runs", table)], pictures: vec![picture], says: vec![says] })
+}
+
+fn runs(extent: Extent, nodes: u32) -> u64 {
+    if nodes > 1000 { extent.of(1, 3) } else { extent.of(3, 20) }
 }
 
 /// Whoever asks all others has nothing left to chance: an even split would stay.
@@ -94,7 +98,7 @@ fn numbers(nodes: u32) -> Parameters {
     Parameters { sample, quorum: (4 * sample).div_ceil(5), early: 20, decision: 20 }
 }
 
-fn draw(title: &str, series: &[(&str, &[(f64, f64)])]) -> Result<Picture, StudyError> {
+fn draw(series: &[(&str, &[(f64, f64)])]) -> Result<Picture, StudyError> {
     let all = series.iter().flat_map(|(_, points)| points.iter().copied());
     let (widest, highest) =
         all.fold((10.0, 1.0), |(x, y): (f64, f64), at| (x.max(at.0), y.max(at.1)));
@@ -102,19 +106,8 @@ fn draw(title: &str, series: &[(&str, &[(f64, f64)])]) -> Result<Picture, StudyE
         let point = |(x, y): &(f64, f64)| LinePoint { x: *x, y: *y, x_range: None, y_range: None };
         Line { label: (*label).to_owned(), points: points.iter().map(point).collect() }
     };
-    let svg = Lines {
-        title: title.to_owned(),
-        x: Axis::logarithmic("nodes", 10.0, widest),
-        y: Axis::from_zero("polls", highest, 6),
-        lines: series.iter().map(line).collect(),
-        shaded: Vec::new(),
-        shade: String::new(),
-        marked: Vec::new(),
-        mark: String::new(),
-        dotted: true,
-    }
-    .draw()?;
-    Ok(Picture { name: "rounds".to_owned(), title: title.to_owned(), svg })
+    let axes = (Axis::logarithmic("nodes", 10.0, widest), Axis::from_zero("polls", highest, 6));
+    chart("rounds", TITLE, axes, series.iter().map(line).collect())
 }
 
 /// y = base + slope · log₁₀ x, by least squares.

@@ -5,6 +5,7 @@
 
 import json
 import os
+import struct
 import sys
 import time
 
@@ -14,12 +15,17 @@ import counters
 told = counters.answer
 
 
+def commands(body):
+    """Of a block: behind height, view, rules and the callers, each behind its caller's number."""
+    (callers,) = struct.unpack_from(">I", body, 18)
+    return [item[4:] for item in counters.unlisted(body[22 + callers :])]
+
+
 def answer(state, kind, body):
     global hangs
     if kind == b"H":
         hangs = json.loads(body)["replica"] == int(sys.argv[1])
-    # Height, view and rules; then each command behind its caller.
-    asked = counters.unlisted(body[18:])[1::2] if kind == b"A" else [body]
+    asked = commands(body) if kind == b"A" else [body]
     if hangs and kind in b"AQ" and b"hang" in asked:
         time.sleep(100_000)
     return told(state, kind, body)

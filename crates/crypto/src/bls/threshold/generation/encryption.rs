@@ -121,7 +121,7 @@ impl DecryptionKey {
 
     /// The secret shared with the owner of r, for R = r·B.
     pub(super) fn shared_with(&self, point: &RistrettoPoint) -> Zeroizing<RistrettoPoint> {
-        Zeroizing::new(point * &*self.secret)
+        Zeroizing::new(point * *self.secret)
     }
 }
 
