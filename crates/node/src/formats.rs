@@ -24,7 +24,7 @@ pub struct Format {
 
 /// All of them.
 pub const FORMATS: [Format; 9] = [
-    of("log", "wal/*.log", wal::FORMAT_VERSION),
+    of("log", "wal/*.wal", wal::FORMAT_VERSION),
     of("safety record of HotStuff", "in the log", SAFETY_VERSION as u32),
     of("snapshot", "snapshots/*.snapshot", snapshot::FORMAT_VERSION),
     of("state", "in a snapshot", version_of(execution::STATE_TAG)),
