@@ -45,7 +45,7 @@
 //! and `FLUSHALL` at once. As in Redis, commands that only remove are always executed, and
 //! overwriting counts as writing.
 //!
-//! A client whose grant has a quota may own a part of the state only; see [`quotas`].
+//! A client whose grant has a quota may own a part of the state only; see `kv/quotas.rs`.
 
 pub mod command;
 pub mod decimal;

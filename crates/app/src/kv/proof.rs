@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A written value is its kind u8 (1 a string, 2 a hash; 3 and 4 the same with an owner), the key
-//! of its [owner](super::quotas) [32] if it has one, and the string, or each field's name and value
-//! behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of all but
-//! the kind, keyed by the kind.
+//! of its owner (32 bytes, `kv/quotas.rs`) if it has one, and the string, or each field's name and
+//! value behind their lengths (u32), names ascending. What the proof shows is the keyed BLAKE3 of
+//! all but the kind, keyed by the kind.
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
