@@ -311,7 +311,7 @@ fn a_snapshot_that_is_not_whole_is_refused_and_says_where() {
     assert_eq!(refuse(vec![]), (0, "the state ends early".into()));
     assert_eq!(refuse(vec![Bytes::new()]), (0, "it ends early".into()));
     let of_before = Bytes::from([&b"quorate kv 00002"[..], &[0; 36]].concat());
-    assert!(refuse(vec![of_before]).1.contains("this store and version"));
+    assert!(refuse(vec![of_before]).1.contains("version 2, and this program reads 3"));
 }
 
 /// Entries of many kinds in some chunks.

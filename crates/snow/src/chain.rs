@@ -103,7 +103,7 @@ mod tests {
     fn what_is_tried_plainly_fails_as_often_as_computed() {
         let chain = Chain::new(2000, 560, Parameters { quorum: 7, ..Parameters::PAPER });
         let bound = chain.failure();
-        let tries = 1_000_000;
+        let tries = 100_000;
         let failed = simulate_plainly(&chain, &bound, tries, 1 << 32, 3).unwrap() as f64;
         let expected = tries as f64 * 10_f64.powf(bound.log10);
         assert!((failed - expected).abs() < 4.0 * expected.sqrt(), "{failed} of {expected}");

@@ -117,7 +117,11 @@ const CIRCLES: [(&str, &str, &[&str]); 3] = [
         "ledger::execution",
         &["kept", "restoring", "tentative"],
     ),
-    ("writing the table down sees all of it", "ledger::sessions", &["snapshot"]),
+    (
+        "writing the table down sees all of it, and so does a change of who may do what",
+        "ledger::sessions",
+        &["rights", "snapshot"],
+    ),
     (
         "the trait lists the variants that implement it",
         "protocols::hotstuff::rules",
