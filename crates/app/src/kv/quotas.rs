@@ -37,7 +37,7 @@ const NOT_NOTED: &[u8] = b"count";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stored(BTreeMap<PublicKey, u64>);
 
-/// What has become of what owners have stored, bytes.
+/// Changes of the bytes that owners store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moves(BTreeMap<PublicKey, i64>);
 

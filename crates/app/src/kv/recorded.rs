@@ -37,7 +37,7 @@ pub(super) enum Due<'a> {
 pub(super) type At<'a> = (&'a Hash, &'a [u8]);
 
 impl<'a, M: Storage> Recorded<'a, M> {
-    /// Who owns what is written.
+    /// The owner of written entries.
     fn owner(&self) -> Option<&'a PublicKey> {
         self.payer.map(|payer| payer.key)
     }

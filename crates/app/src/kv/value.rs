@@ -80,7 +80,7 @@ pub(super) const OWNER_BYTES: usize = 32;
 
 /// Appends a value: its kind u8 (1 a string, 2 a hash; 3 and 4 the same with an owner) ‖ the
 /// owner's key 32, if it has one ‖ the string, or each field's name and value behind their lengths
-/// (u32, little-endian), names ascending. What is hashed of a value stands here as one piece.
+/// (u32, little-endian), names ascending. The hashed part stands here as one piece.
 pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, owner: Option<&PublicKey>) {
     match value {
         Value::Text(text) => write_text(out, text, owner),

@@ -350,7 +350,7 @@ fn all_deal_again_when_an_owner_joins_again() {
     says(&said, &["another file of this name", "genesis-dealing.toml"]);
 }
 
-/// Whoever holds the key reads what is dealt to both. Each proved that it does.
+/// The holder of that key reads the shares of both owners. Each proved that it holds it.
 #[test]
 fn owners_who_have_one_encryption_key_are_both_named() {
     let owners = Owners::new(&["--signatures", "bls12-381-threshold"]);

@@ -110,7 +110,7 @@ impl Changes {
         }
     }
 
-    /// What was put takes, and who owns it; `None` if it was removed.
+    /// Bytes and owner of the entry that was put; `None` if it was removed.
     pub(super) fn held(&self, changed: &Changed) -> Option<Held> {
         match changed {
             Changed::Gone => None,
