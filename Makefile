@@ -23,7 +23,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page package production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -201,6 +201,9 @@ twins: ## Twins testing: every scenario of three views, samples of up to twelve,
 
 dist: ## What a release consists of, in target/dist: static program, archive, Debian package, SBOM, checksums; PROFILE=dev to see that it works.
 	ci/dist.sh
+
+package: ## Install the Debian package of `make dist` in fresh userlands, run what is in it as units of systemd, purge it; wants root, debootstrap, systemd-nspawn and a mirror.
+	ci/package.sh $(ARGS)
 
 book: ## One searchable site of README, docs and the rest in target/book/html, its links checked; fetches mdBook.
 	ci/book.py
