@@ -293,6 +293,7 @@ fn state(status: &Value) -> String {
         () if flag("rejoining") => "rejoining",
         () if !flag("ready") => "not ready",
         () if flag("abstaining") => "abstaining",
+        () if status["details"]["in_fallback"] == 1 => "in the fallback",
         () => "ready",
     };
     word.to_owned()
