@@ -23,10 +23,12 @@ pub enum Foul {
     UnknownVertex,
     /// It came before this node had caught up.
     NotReady,
+    /// It asks for more pages or vertices at once than a node needs that catches up.
+    TooOften,
 }
 
 /// The names of [`Foul`], in its order.
-const FOULS: [&str; 7] = [
+const FOULS: [&str; 8] = [
     "malformed",
     "unsigned",
     "unasked_answer",
@@ -34,6 +36,7 @@ const FOULS: [&str; 7] = [
     "unasked_vertex",
     "unknown_vertex",
     "not_ready",
+    "too_often",
 ];
 
 /// Reasons why the protocol does not take a client's transaction, beside those of [`Refusal`].

@@ -134,7 +134,8 @@ impl<T: Transaction> Avalanche<T> {
         let insertion = self.dag.insert(vertex, now, past, &mut decided);
         if let Insertion::At(at) = insertion {
             if self.dag.slots[at].fate == super::state::Fate::Pending {
-                if self.polls.queue.len() >= 2 * self.settings.limits.vertices {
+                let is_long = self.polls.queue.len() >= 2 * self.settings.limits.vertices;
+                if planted!("avalanche-queue-unbounded", false, is_long) {
                     self.polls.forget(|id| self.dag.vertices.contains_key(id));
                 }
                 self.polls.queue.push_back((vertex.id(), own, 0));
@@ -151,7 +152,9 @@ impl<T: Transaction> Avalanche<T> {
 
     fn has_room(&self, vertex: &Vertex<T>) -> bool {
         let limits = self.settings.limits;
-        self.dag.slots.len() < limits.vertices && self.dag.weight + vertex.weight() <= limits.weight
+        let is_light = self.dag.weight + vertex.weight() <= limits.weight;
+        self.dag.slots.len() < limits.vertices
+            && planted!("avalanche-weight-unbounded", true, is_light)
     }
 
     fn answer(

@@ -72,7 +72,8 @@ impl<T: Transaction> Waiting<T> {
     ) -> bool {
         let (count, of_peer) = self.of_peer.get(&from.0).copied().unwrap_or_default();
         let weight = vertex.weight();
-        let are_many = self.orphans.len() >= limits.orphans || count >= limits.orphans_of_peer;
+        let has_many = planted!("avalanche-orphans-of-one", false, count >= limits.orphans_of_peer);
+        let are_many = self.orphans.len() >= limits.orphans || has_many;
         let is_heavy = self.weight + weight > limits.weight / ALL
             || of_peer + weight > limits.weight / OF_PEER;
         if are_many || is_heavy {
