@@ -172,8 +172,11 @@ fn new(arguments: &New, format: Format) -> Result<(), Failure> {
 
 fn load(file: &Path) -> Result<Network, Failure> {
     Network::load(file).map_err(|error| {
-        let remedy = "give the network's file with --network, or a home that has it with --home";
-        failure(Exit::Usage, error, file, remedy)
+        let remedy = match file.exists() {
+            true => error.remedy,
+            false => "give the network's file with --network, or a home that has it with --home",
+        };
+        failure(Exit::Usage, error.what, file, remedy)
     })
 }
 

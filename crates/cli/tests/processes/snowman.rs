@@ -90,13 +90,8 @@ fn a_stall_and_its_end_show_in_the_figures() {
     (2..4).for_each(|replica| cluster.kill(replica));
     wait_until("a replica falls back", || details()["in_fallback"] == 1);
     assert!(details()["fallback_epoch"].as_u64().unwrap() % 2 == 1, "{}", details());
-    assert_ne!(details()["fallback_complaints"], 0);
     let metrics = ask(&address, "/metrics", patience).unwrap().body;
     assert!(metrics.contains("quorate_protocol_detail{name=\"in_fallback\"} 1"), "{metrics}");
-    let home = cluster.home(0);
-    let told = quorate().args(["status", "--home"]).arg(&home).output().unwrap();
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    assert!(told.contains("in the fallback"), "{told}");
     (2..4).for_each(|replica| cluster.start_replica(replica, &[]));
     wait_until("the quorum decides, and replicas sample again", || {
         let details = details();

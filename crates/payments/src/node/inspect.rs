@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::Scheme;
@@ -28,6 +29,9 @@ const SEEN_BYTES: usize = 8 << 20;
 /// Pages and fetches that a peer is answered of one batch. A node that catches up asks for one of
 /// each at a time; a page costs two thousand look-ups in the ledger.
 const ANSWERED: u32 = 4;
+/// For how long nothing is read of a peer that sent what is not signed. A correct one verifies a
+/// vertex before it passes it on.
+const DISTRUST: Duration = Duration::from_secs(10);
 /// The kinds of messages that carry a vertex, and the bytes before it.
 const QUERY: (u8, usize) = (0, 9);
 const HAVE: (u8, usize) = (4, 1);
@@ -73,12 +77,17 @@ pub(super) fn run(
     mut arrivals: Arrivals<(ReplicaId, Bytes)>,
     deeds: &SyncSender<Deed>,
 ) {
-    let mut seen = Seen::default();
+    let (mut seen, mut liars) = (Seen::default(), Liars::default());
     while let Some(first) = arrivals.blocking_recv() {
         let mut frames = vec![first];
         let _room = arrivals.try_recv_many(&mut frames, FRAMES);
         let (mut contents, mut answered) = (Vec::new(), Answered::default());
+        let now = Instant::now();
         for (from, frame) in frames {
+            if liars.has(from, now) {
+                shared.metrics.foul(Foul::Distrusted);
+                continue;
+            }
             match Frame::read(frame) {
                 Ok(Frame::AskPage(_) | Frame::Fetch(_)) if !answered.may(from) => {
                     shared.metrics.foul(Foul::TooOften);
@@ -87,7 +96,7 @@ pub(super) fn run(
                 Err(_) => shared.metrics.foul(Foul::Malformed),
             }
         }
-        if !inspect(shared, contents, &mut seen, deeds) {
+        if !inspect(shared, contents, (&mut seen, &mut liars), deeds) {
             return;
         }
     }
@@ -103,6 +112,22 @@ impl Answered {
         let count = self.0.entry(peer).or_default();
         *count += 1;
         planted!("payments-asks-without-end", true, *count <= ANSWERED)
+    }
+}
+
+/// Peers that sent what is not signed, and when. Verifying costs more than sending: whoever sends
+/// such things without end costs a batch every ten seconds.
+#[derive(Debug, Default)]
+struct Liars(HashMap<ReplicaId, Instant>);
+
+impl Liars {
+    fn note(&mut self, peer: ReplicaId, now: Instant) {
+        self.0.insert(peer, now);
+    }
+
+    fn has(&self, peer: ReplicaId, now: Instant) -> bool {
+        let since = self.0.get(&peer).map(|at| now.saturating_duration_since(*at));
+        planted!("payments-liars-trusted", false, since.is_some_and(|since| since < DISTRUST))
     }
 }
 
@@ -240,6 +265,10 @@ impl Batch {
         }
     }
 
+    fn is_unsigned(&self, digest: &Digest) -> bool {
+        matches!(self.ready.get(digest), Some(Err(Foul::Unsigned)))
+    }
+
     fn vertex(&self, metrics: &Metrics, digest: &Digest) -> Option<Arc<Vertex<Signed>>> {
         match self.ready.get(digest)? {
             Ok(vertex) => Some(Arc::clone(vertex)),
@@ -255,7 +284,7 @@ impl Batch {
 fn inspect(
     shared: &Shared,
     contents: Vec<(ReplicaId, Content)>,
-    seen: &mut Seen,
+    (seen, liars): (&mut Seen, &mut Liars),
     deeds: &SyncSender<Deed>,
 ) -> bool {
     let mut batch = Batch::default();
@@ -273,7 +302,11 @@ fn inspect(
         .collect();
     let Shared { scheme, chain, metrics, .. } = shared;
     batch.settle(&Verifying { scheme, chain, metrics }, seen);
+    let now = Instant::now();
     for ((from, content), digests) in contents.into_iter().zip(looked) {
+        if digests.iter().any(|digest| batch.is_unsigned(digest)) {
+            liars.note(from, now);
+        }
         let mut found = digests.iter().filter_map(|digest| batch.vertex(metrics, digest));
         let deed = match content {
             Content::Whole(message) => Some(Deed::Message(from, message)),
@@ -329,6 +362,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_read_of_a_liar_for_ten_seconds() {
+        let (mut liars, now) = (Liars::default(), Instant::now());
+        let has = |liars: &Liars, peer, seconds| {
+            liars.has(ReplicaId(peer), now + Duration::from_secs(seconds))
+        };
+        assert!(!has(&liars, 1, 0));
+        liars.note(ReplicaId(1), now);
+        assert!(has(&liars, 1, 0) && has(&liars, 1, 9) && !has(&liars, 1, 10));
+        assert!(!has(&liars, 2, 0), "the others are read");
+    }
+
+    #[test]
     fn what_is_no_message_is_not_read() {
         for bytes in [&[][..], &[0, 1], &[1], &[2, 0, 0], &[3; 5], &[5], &[9, 9, 9]] {
             assert!(content(Bytes::copy_from_slice(bytes)).is_none(), "{bytes:?}");
@@ -364,6 +409,8 @@ mod tests {
         let digests = all.each_ref().map(|bytes| batch.look(&metrics, &mut seen, bytes));
         assert_eq!(batch.open.len(), 3, "what comes twice is read once");
         batch.settle(&verifying, &mut seen);
+        let unsigned = digests.each_ref().map(|digest| batch.is_unsigned(digest));
+        assert_eq!(unsigned, [false, true, true, false, false, false]);
         let held = digests.map(|digest| batch.vertex(&metrics, &digest).is_some());
         assert_eq!(held, [true, false, false, false, false, true]);
         let refused = metrics.json();
@@ -374,7 +421,9 @@ mod tests {
         assert_eq!(refused["signatures"], 3);
         // The next batch knows the good one, and nothing of the others.
         let mut batch = Batch::default();
-        all.each_ref().map(|bytes| batch.look(&metrics, &mut seen, bytes));
+        for bytes in &all {
+            batch.look(&metrics, &mut seen, bytes);
+        }
         assert_eq!((batch.ready.len(), batch.open.len()), (1 + 2, 2));
     }
 }

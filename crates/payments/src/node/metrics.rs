@@ -25,10 +25,12 @@ pub enum Foul {
     NotReady,
     /// It asks for more pages or vertices at once than a node needs that catches up.
     TooOften,
+    /// It sent what is not signed, a short time ago.
+    Distrusted,
 }
 
 /// The names of [`Foul`], in its order.
-const FOULS: [&str; 8] = [
+const FOULS: [&str; 9] = [
     "malformed",
     "unsigned",
     "unasked_answer",
@@ -37,6 +39,7 @@ const FOULS: [&str; 8] = [
     "unknown_vertex",
     "not_ready",
     "too_often",
+    "distrusted",
 ];
 
 /// Reasons why the protocol does not take a client's transaction, beside those of [`Refusal`].

@@ -374,6 +374,18 @@ mod tests {
     }
 
     #[test]
+    fn a_replica_in_the_fallback_of_its_protocol_says_so() {
+        let at = Instant::now();
+        let told = |in_fallback: u64| {
+            let mut status = status(10, 100, 1.0, json!([]));
+            status["details"] = json!({ "in_fallback": in_fallback });
+            let reading = || [reading("0", at, Ok(status.clone()))];
+            Picture::of(&reading(), &reading()).text().contains("in the fallback")
+        };
+        assert!(told(1) && !told(0));
+    }
+
+    #[test]
     fn a_new_process_has_no_rate_yet() {
         let at = Instant::now();
         let mut old = status(10, 100, 1.0, json!([]));
