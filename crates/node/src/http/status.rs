@@ -33,6 +33,11 @@ fn state(metrics: &Metrics) -> Value {
     })
 }
 
+/// The numbers that only this protocol has.
+fn details(metrics: &Metrics) -> Map<String, Value> {
+    metrics.details().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+}
+
 /// The object. Names of [`Metrics::numbers`] stand under `numbers`, beside what people look for
 /// first.
 pub(super) fn of(facts: &Facts) -> Value {
@@ -56,11 +61,6 @@ pub(super) fn of(facts: &Facts) -> Value {
     let transport: Map<_, _> =
         facts.counters.all().into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect();
     let connected: Vec<u16> = facts.peers.connected().iter().map(|peer| peer.0).collect();
-    let details: Map<_, _> = metrics
-        .details()
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.into()))
-        .collect();
     let (not_ready, wire) = (facts.not_ready(), facts.peers.versions());
     let committee = facts.epochs.committee();
     let rules = committee.rules();
@@ -106,7 +106,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         "refused": metrics.refused(),
         "sent": sent,
         "transport": transport,
-        "details": details,
+        "details": details(metrics),
         "numbers": numbers,
     })
 }
