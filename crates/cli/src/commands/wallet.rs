@@ -35,7 +35,7 @@ pub enum Command {
     Send(Send),
     /// Print what happened to the wallet, or to another address; the newest first.
     History(History),
-    /// Say what is known of a transaction, and why it is still pending.
+    /// Say what is known of a transaction: why it is still pending, or why it was rejected.
     Why(Why),
 }
 
@@ -299,7 +299,11 @@ fn send(arguments: &Send, format: Format) -> Result<(), Failure> {
     if state == "accepted" {
         return Ok(());
     }
-    let remedy = format!("it may yet be accepted; ask: quorate wallet why {id}");
+    let home = arguments.asked.home.home().root().display().to_string();
+    let remedy = format!(
+        "it may yet be accepted, so send nothing else until it is; ask: quorate wallet why --home \
+         {home} {id}"
+    );
     Err(failure(Exit::Failed, "the payment is still pending", &connection.file, &remedy))
 }
 

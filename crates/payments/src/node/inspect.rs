@@ -115,8 +115,8 @@ impl Answered {
     }
 }
 
-/// Peers that sent what is not signed, and when. Verifying costs more than sending: whoever sends
-/// such things without end costs a batch every ten seconds.
+/// Peers that sent what is not signed, and when. Verifying costs more than sending, so nothing is
+/// read of them for ten seconds. The batch in which it was found is verified to its end.
 #[derive(Debug, Default)]
 struct Liars(HashMap<ReplicaId, Instant>);
 

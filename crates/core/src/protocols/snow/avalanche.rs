@@ -121,12 +121,12 @@ pub struct Counts {
 pub struct Held {
     /// Vertices in memory.
     pub vertices: usize,
-    /// Their [weight](Vertex::weight).
+    /// Of these, pending ones.
+    pub pending: usize,
+    /// The [weight](Vertex::weight) of all.
     pub weight: usize,
     /// Places in the queue of vertices to ask about.
     pub queued: usize,
-    /// Of these, pending ones.
-    pub pending: usize,
     /// Transactions of pending vertices and lately decided ones.
     pub transactions: usize,
     /// Polls under way.

@@ -122,8 +122,9 @@ impl<T: Transaction> Avalanche<T> {
         fx: &mut Effects<T>,
     ) -> Insertion {
         if !self.has_room(vertex) {
-            // One for one: what comes costs no more than what it makes others do.
-            let Some(dropped) = self.dag.forget_weak() else { return Insertion::Refused };
+            // One for one at most. It was not rejected, and may come again.
+            let Some(mut dropped) = self.dag.forget_weak() else { return Insertion::Refused };
+            dropped.rejected.clear();
             self.counts.forgotten += 1;
             self.note_dropped(dropped);
             if !self.has_room(vertex) {

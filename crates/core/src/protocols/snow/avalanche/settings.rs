@@ -26,7 +26,8 @@ pub struct Limits {
     pub weight: usize,
     /// Vertices that wait for a parent. They weigh a quarter of `weight` at most.
     pub orphans: usize,
-    /// Of these, the most that one peer sent. They weigh a sixty-fourth of `weight` at most.
+    /// Of these, the most that one peer sent. All but the first weigh a sixty-fourth of `weight` at
+    /// most.
     pub orphans_of_peer: usize,
     /// Pending spenders of one output.
     pub spenders: usize,

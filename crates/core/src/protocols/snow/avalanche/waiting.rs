@@ -74,8 +74,9 @@ impl<T: Transaction> Waiting<T> {
         let weight = vertex.weight();
         let has_many = planted!("avalanche-orphans-of-one", false, count >= limits.orphans_of_peer);
         let are_many = self.orphans.len() >= limits.orphans || has_many;
-        let is_heavy = self.weight + weight > limits.weight / ALL
-            || of_peer + weight > limits.weight / OF_PEER;
+        // The first of a peer may be as heavy as any: what rests on it comes to nothing otherwise.
+        let has_heavy = count > 0 && of_peer + weight > limits.weight / OF_PEER;
+        let is_heavy = self.weight + weight > limits.weight / ALL || has_heavy;
         if are_many || is_heavy {
             return false;
         }
