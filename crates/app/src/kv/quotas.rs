@@ -19,12 +19,22 @@
 //! key has stored is the sum over its entries; it is carried along, and can always be counted
 //! again. A key that loses its quota, or its place in the list, goes on owning what it wrote: that
 //! counts again if it gets another quota.
+//!
+//! Anybody may ask what keys have stored, by a [question](question()).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quorate_core::base::crypto::PublicKey;
 
+use super::reply::{Reply, encode};
 use super::value::Held;
+
+/// Most keys of one [`question`].
+pub const MAX_KEYS_ASKED: usize = 1024;
+/// What the question begins with. No command does, so as a command it is malformed, under any
+/// rules: replicas of all releases answer an ordered one alike.
+const QUESTION: u8 = 0x80;
 
 /// Most owners that a checkpoint notes; see [`Stored::note`].
 const MAX_NOTED: usize = 100_000;
@@ -33,9 +43,10 @@ const NOTED_BYTES: usize = 32 + 8;
 /// The note of more owners than [`MAX_NOTED`].
 const NOT_NOTED: &[u8] = b"count";
 
-/// What owners have stored, bytes. Those who have nothing are not there.
+/// What owners have stored, bytes. Those who have nothing are not there. A frozen state shares it
+/// until the next block changes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stored(BTreeMap<PublicKey, u64>);
+pub(super) struct Stored(Arc<BTreeMap<PublicKey, u64>>);
 
 /// Changes of the bytes that owners store.
 #[derive(Clone, Debug, Default)]
@@ -66,10 +77,15 @@ impl Stored {
 
     /// Takes moves over.
     pub(super) fn apply(&mut self, moves: &mut Moves) {
+        if moves.0.is_empty() {
+            return;
+        }
+        let stored = Arc::make_mut(&mut self.0);
         for (owner, bytes) in std::mem::take(&mut moves.0) {
-            match self.of(&owner).saturating_add_signed(bytes) {
-                0 => self.0.remove(&owner),
-                stored => self.0.insert(owner, stored),
+            let before = stored.get(&owner).copied().unwrap_or_default();
+            match before.saturating_add_signed(bytes) {
+                0 => stored.remove(&owner),
+                after => stored.insert(owner, after),
             };
         }
     }
@@ -77,7 +93,7 @@ impl Stored {
     /// Counts an entry that there was not before.
     pub(super) fn count(&mut self, entry: &Held) {
         if let Some(owner) = entry.owner {
-            *self.0.entry(owner).or_default() += entry.used_bytes;
+            *Arc::make_mut(&mut self.0).entry(owner).or_default() += entry.used_bytes;
         }
     }
 
@@ -88,7 +104,7 @@ impl Stored {
             0 => None,
             1..=MAX_NOTED => {
                 let mut note = Vec::with_capacity(self.0.len() * NOTED_BYTES);
-                for (owner, bytes) in &self.0 {
+                for (owner, bytes) in self.0.iter() {
                     note.extend_from_slice(&owner.0);
                     note.extend_from_slice(&bytes.to_le_bytes());
                 }
@@ -105,7 +121,45 @@ impl Stored {
             let (owner, bytes) = noted.split_first_chunk::<32>()?;
             Some((PublicKey(*owner), u64::from_le_bytes(bytes.try_into().ok()?)))
         };
-        rest.is_empty().then(|| noted.iter().map(of).collect::<Option<_>>().map(Self))?
+        let all = || noted.iter().map(of).collect::<Option<_>>();
+        rest.is_empty().then(|| all().map(|all| Self(Arc::new(all))))?
+    }
+}
+
+/// The question what these keys have stored, at most [`MAX_KEYS_ASKED`] of them. It is no command:
+/// it is not ordered, and one replica answers it from its own state.
+#[must_use]
+pub fn question(keys: &[PublicKey]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1 + 32 * keys.len());
+    out.push(QUESTION);
+    keys.iter().for_each(|key| out.extend_from_slice(&key.0));
+    out
+}
+
+/// What a replica answers to a [`question`] of as many keys: bytes, in the order of the keys.
+/// `None` if the answer is another, as that of a release without this question.
+#[must_use]
+pub fn answer(bytes: &[u8], keys: usize) -> Option<Vec<u64>> {
+    let Ok(Reply::Array(items)) = Reply::decode(bytes) else { return None };
+    let number = |reply| match reply {
+        Reply::Integer(number) => u64::try_from(number).ok(),
+        _ => None,
+    };
+    let stored: Vec<u64> = items.iter().map(number).collect::<Option<_>>()?;
+    (stored.len() == keys).then_some(stored)
+}
+
+/// The keys that bytes ask for; `None` if they are no such question.
+pub(super) fn asked(bytes: &[u8]) -> Option<&[[u8; 32]]> {
+    let (keys, rest) = bytes.strip_prefix(&[QUESTION])?.as_chunks();
+    (rest.is_empty() && keys.len() <= MAX_KEYS_ASKED).then_some(keys)
+}
+
+/// Answers the question for these keys, by what each has `stored`.
+pub(super) fn tell(out: &mut Vec<u8>, keys: &[[u8; 32]], stored: impl Fn(&PublicKey) -> u64) {
+    encode::array(out, keys.len());
+    for key in keys {
+        encode::integer(out, signed(stored(&PublicKey(*key))));
     }
 }
 
@@ -118,6 +172,11 @@ impl Moves {
         if let Some(owner) = after.owner {
             self.add(&owner, signed(after.used_bytes));
         }
+    }
+
+    /// How many bytes more, or fewer, a key stores.
+    pub(super) fn of(&self, owner: &PublicKey) -> i64 {
+        self.0.get(owner).copied().unwrap_or_default()
     }
 
     fn add(&mut self, owner: &PublicKey, bytes: i64) {
@@ -134,8 +193,7 @@ impl Moves {
 impl Payer<'_> {
     /// Whether it may own so many bytes more than it does; it had `stored` before the block.
     pub(super) fn may_take(&self, taken: &Taken, stored: u64, more: i64) -> Result<(), Exceeded> {
-        let moved = taken.0.get(self.key).copied().unwrap_or_default();
-        let stored = stored.saturating_add_signed(moved);
+        let stored = stored.saturating_add_signed(taken.of(self.key));
         if more > 0 && stored.saturating_add_signed(more) > self.quota {
             return Err(Exceeded { stored, quota: self.quota });
         }
