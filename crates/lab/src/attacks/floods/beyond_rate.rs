@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
 use quorate_core::client::message::Request;
 use quorate_core::ledger::clients::Grant;
 use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
