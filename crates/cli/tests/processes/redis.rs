@@ -201,7 +201,7 @@ struct Certificates {
 
 impl Certificates {
     fn new(folder: &Path) -> Self {
-        let mut of_authority = CertificateParams::new([]).unwrap();
+        let mut of_authority = CertificateParams::default();
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         of_authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         of_authority.distinguished_name.push(DnType::CommonName, "an authority of the test's own");
