@@ -12,7 +12,7 @@ use quorate_node::client::rights::{self, NotTold};
 use quorate_node::config::{Application, ByteSize, Finding, Place};
 
 use super::super::member::Known;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::warn;
 
 /// What `--quota` says.
