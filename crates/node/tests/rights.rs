@@ -211,9 +211,10 @@ async fn counted(client: &Client) -> String {
     format!("{:?}", Reply::decode(&replies[0]).unwrap())
 }
 
-/// A client works without a pause when its key is revoked. Nothing of it is executed behind the
-/// block of the directive, so within a view. It ends, by that name; another one goes on; and so it
-/// is after all replicas have started again.
+/// A client works without a pause when its key is revoked. Nothing of it is executed any more when
+/// the directive is answered (that it stops where the directive stands is shown in
+/// `core/tests/execution/clients.rs`). It ends, by that name; another one goes on; and so it is after
+/// all replicas have started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_client_stops_and_others_go_on() {
     let mut replicas = start().await;
@@ -229,6 +230,7 @@ async fn a_revoked_client_stops_and_others_go_on() {
     replicas.submit(&signed, &clients).await.unwrap();
     // The directive is executed, and this is ordered behind it.
     let at_the_end = counted(&good_client).await;
+    assert!(at_the_end.starts_with("Bulk"), "it worked before: {at_the_end}");
     let ended = tokio::time::timeout(DEADLINE, works).await.unwrap().unwrap();
     let revoked = Rejection::Revoked;
     let expected = [

@@ -138,7 +138,8 @@ impl Piped {
 
     /// Says once that clients have limits of which the process is not told.
     fn warn_of_limits(&self, block: &Decided<'_>) {
-        if has_limits(block) && !self.warned.swap(true, Ordering::Relaxed) {
+        if !self.warned.load(Ordering::Relaxed) && has_limits(block) {
+            self.warned.store(true, Ordering::Relaxed);
             let process = self.command.words.join(" ");
             tracing::warn!(
                 process,

@@ -43,10 +43,16 @@ const NOTED_BYTES: usize = 32 + 8;
 /// The note of more owners than [`MAX_NOTED`].
 const NOT_NOTED: &[u8] = b"count";
 
-/// What owners have stored, bytes. Those who have nothing are not there. A frozen state shares it
-/// until the next block changes it.
+/// What owners have stored, bytes. Those who have nothing are not there.
+///
+/// Owners lie in shelves by the first byte of their keys. A frozen state shares all of it. The next
+/// block copies the shelves of owners that it changes, and no others: whoever asks questions must
+/// not make the deciding thread copy every owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stored(Arc<BTreeMap<PublicKey, u64>>);
+pub(super) struct Stored {
+    shelves: Arc<BTreeMap<u8, Arc<BTreeMap<PublicKey, u64>>>>,
+    owners: usize,
+}
 
 /// Changes of the bytes that owners store.
 #[derive(Clone, Debug, Default)]
@@ -72,39 +78,53 @@ pub(super) struct Exceeded {
 impl Stored {
     /// What a key has stored.
     pub(super) fn of(&self, owner: &PublicKey) -> u64 {
-        self.0.get(owner).copied().unwrap_or_default()
+        let shelf = self.shelves.get(&owner.0[0]);
+        shelf.and_then(|shelf| shelf.get(owner)).copied().unwrap_or_default()
+    }
+
+    /// From now on the key has stored so much.
+    fn set(&mut self, owner: PublicKey, stored: u64) {
+        let shelves = Arc::make_mut(&mut self.shelves);
+        let first = owner.0[0];
+        let shelf = Arc::make_mut(shelves.entry(first).or_default());
+        self.owners -= shelf.len();
+        match stored {
+            0 => shelf.remove(&owner),
+            stored => shelf.insert(owner, stored),
+        };
+        self.owners += shelf.len();
+        if shelf.is_empty() {
+            shelves.remove(&first);
+        }
+    }
+
+    /// The owners and what they have stored, by ascending keys.
+    fn iter(&self) -> impl Iterator<Item = (&PublicKey, &u64)> {
+        self.shelves.values().flat_map(|shelf| shelf.iter())
     }
 
     /// Takes moves over.
     pub(super) fn apply(&mut self, moves: &mut Moves) {
-        if moves.0.is_empty() {
-            return;
-        }
-        let stored = Arc::make_mut(&mut self.0);
         for (owner, bytes) in std::mem::take(&mut moves.0) {
-            let before = stored.get(&owner).copied().unwrap_or_default();
-            match before.saturating_add_signed(bytes) {
-                0 => stored.remove(&owner),
-                after => stored.insert(owner, after),
-            };
+            self.set(owner, self.of(&owner).saturating_add_signed(bytes));
         }
     }
 
     /// Counts an entry that there was not before.
     pub(super) fn count(&mut self, entry: &Held) {
         if let Some(owner) = entry.owner {
-            *Arc::make_mut(&mut self.0).entry(owner).or_default() += entry.used_bytes;
+            self.set(owner, self.of(&owner).saturating_add(entry.used_bytes));
         }
     }
 
     /// What a checkpoint says of it: each owner 32 and its bytes u64, little-endian; or that they
     /// are too many, and must be counted. `None` if nobody owns anything.
     pub(super) fn note(&self) -> Option<Vec<u8>> {
-        match self.0.len() {
+        match self.owners {
             0 => None,
             1..=MAX_NOTED => {
-                let mut note = Vec::with_capacity(self.0.len() * NOTED_BYTES);
-                for (owner, bytes) in self.0.iter() {
+                let mut note = Vec::with_capacity(self.owners * NOTED_BYTES);
+                for (owner, bytes) in self.iter() {
                     note.extend_from_slice(&owner.0);
                     note.extend_from_slice(&bytes.to_le_bytes());
                 }
@@ -121,8 +141,15 @@ impl Stored {
             let (owner, bytes) = noted.split_first_chunk::<32>()?;
             Some((PublicKey(*owner), u64::from_le_bytes(bytes.try_into().ok()?)))
         };
-        let all = || noted.iter().map(of).collect::<Option<_>>();
-        rest.is_empty().then(|| all().map(|all| Self(Arc::new(all))))?
+        if !rest.is_empty() {
+            return None;
+        }
+        let mut stored = Self::default();
+        for noted in noted {
+            let (owner, bytes) = of(noted)?;
+            stored.set(owner, bytes);
+        }
+        Some(stored)
     }
 }
 

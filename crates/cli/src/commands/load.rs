@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", conflicts_with = "client_key")]
     pub clients: Option<u32>,
     /// A client's key file (`quorate keygen`), for clusters that take commands from listed clients
-    /// alone; repeated, for several clients. Default: fresh keys.
+    /// alone; repeated, for several clients. Nobody else may use it meanwhile. Default: fresh keys.
     #[arg(long, value_name = "KEYFILE")]
     pub client_key: Vec<PathBuf>,
     /// Frames a client has under way at once; what has arrived beyond that waits at the client, and
@@ -235,7 +235,19 @@ fn keys(arguments: &Arguments, home: &Home) -> Result<Vec<Arc<dyn ClientSigner>>
     let files = &arguments.client_key;
     match files.is_empty() {
         true => (0..arguments.clients.unwrap_or(4).max(1)).map(|_| fresh_key(home)).collect(),
-        false => files.iter().map(|file| key_of(file)).collect(),
+        false => {
+            let keys: Vec<_> = files.iter().map(|file| key_of(file)).collect::<Result<_, _>>()?;
+            let is_twice = |at: usize| {
+                keys[..at].iter().any(|other| other.public_key() == keys[at].public_key())
+            };
+            match (0..keys.len()).find(|at| is_twice(*at)) {
+                None => Ok(keys),
+                Some(at) => {
+                    let what = "this key is named twice, and a key has one session".to_owned();
+                    Err(failure(what, &files[at], "name each key once"))
+                }
+            }
+        }
     }
 }
 

@@ -142,6 +142,10 @@ async fn stored_by(committee: &Committee, keys: &[PublicKey]) -> Result<Vec<u64>
             Ok(Response::Answer { answer, .. }) => {
                 let stored = quotas::answer(&answer, count);
                 said.extend(stored.map(|stored| (committee.weight(replica), stored)));
+                // Nobody waits for those that are silent.
+                if said.iter().map(|(weight, _)| weight).sum::<usize>() >= committee.quorum() {
+                    break;
+                }
             }
             Ok(_) => {}
             Err(error) => failed.push((replica, error)),

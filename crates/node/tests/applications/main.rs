@@ -302,7 +302,6 @@ async fn warnings(address: &str) -> Vec<(String, String)> {
     warnings.iter().map(|one| (text(one, "name"), text(one, "what"))).collect()
 }
 
-/// How a replica has ended, or that it was stopped.
 /// Waits until all of these are told.
 async fn until_warned(address: &str, names: &[&str]) {
     let began = Instant::now();
@@ -316,6 +315,7 @@ async fn until_warned(address: &str, names: &[&str]) {
     }
 }
 
+/// How a replica has ended, or that it was stopped.
 fn end_of(replica: Running) -> End {
     replica.stop();
     replica.join()

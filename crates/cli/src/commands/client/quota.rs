@@ -60,7 +60,7 @@ pub(super) fn decided(
             return Ok(Some(bytes));
         }
         (Some(Quota::None), Some(before)) => {
-            eprintln!("the quota of {} is taken away", ByteSize(before.get()));
+            eprintln!("this order takes the quota of {} away", ByteSize(before.get()));
         }
         (None, Some(before)) => eprintln!(
             "the quota of {} stays: --quota SIZE changes it, --quota none takes it away",
