@@ -213,8 +213,8 @@ async fn counted(client: &Client) -> String {
 
 /// A client works without a pause when its key is revoked. Nothing of it is executed any more when
 /// the directive is answered (that it stops where the directive stands is shown in
-/// `core/tests/execution/clients.rs`). It ends, by that name; another one goes on; and so it is after
-/// all replicas have started again.
+/// `core/tests/execution/clients.rs`). It ends, by that name; another one goes on; and so it is
+/// after all replicas have started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_client_stops_and_others_go_on() {
     let mut replicas = start().await;
