@@ -141,9 +141,11 @@ spec: ## The TLA+ specification explored, and recorded runs of the core held aga
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- explore
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- traces $(ARGS)
 
-redis-clients: ## Fetch redis-py and node-redis into target/tools, for the gateway's tests.
+redis-clients: ## Fetch redis-py, node-redis and, with Go, go-redis into target/tools, for the gateway's tests.
 	python3 -m venv target/tools/redis-py && target/tools/redis-py/bin/pip install --quiet redis==8.1.0
 	mkdir -p target/tools/node-redis && cd target/tools/node-redis && npm install --silent --no-audit --no-fund redis@6.3.1
+	command -v go >/dev/null || { ci/skip.sh "go-redis" "go is missing" "install Go 1.24 or newer"; exit; }; \
+	mkdir -p target/tools/go-redis && cd target/tools/go-redis && { test -f go.mod || go mod init client; } && go get github.com/redis/go-redis/v9@v9.23.0
 
 # What a step had to skip on this machine it appends to the list, which is printed in the end.
 SKIPPED := $(CURDIR)/target/skipped.txt

@@ -277,6 +277,9 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
             ),
         },
         LaunchError::Start(StartError::Descriptors(_)) => (Exit::Failed, descriptors::REMEDY),
+        LaunchError::Start(StartError::Collector(_)) => {
+            (Exit::Usage, "name a file of authorities in tracing.otlp_ca of node.toml, or mend it")
+        }
         LaunchError::Start(_) => (Exit::Failed, "see the system's limits"),
         LaunchError::OtherApplication { .. } => {
             (Exit::Usage, "run the program of the service that cluster.toml names")
