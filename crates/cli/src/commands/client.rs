@@ -382,18 +382,18 @@ fn told(known: &Known, clients: &Clients, format: Format) -> Result<(), Failure>
     }
 }
 
-fn client(key: &PublicKey, entry: &Entry, owned_bytes: Option<u64>) -> serde_json::Value {
+fn client(key: &PublicKey, entry: &Entry, stored_bytes: Option<u64>) -> serde_json::Value {
     let key = Digest(key.0).to_string();
     match entry {
-        Entry::Revoked => json!({ "key": key, "revoked": true, "owned_bytes": owned_bytes }),
+        Entry::Revoked => json!({ "key": key, "revoked": true, "stored_bytes": stored_bytes }),
         Entry::Granted(grant) => json!({
             "key": key,
             "revoked": false,
             "write": grant.write,
             "prefixes": grant.prefixes.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>(),
             "commands_per_second": grant.commands_per_second,
-            "stored_bytes": grant.stored_bytes,
-            "owned_bytes": owned_bytes,
+            "quota_bytes": grant.stored_bytes,
+            "stored_bytes": stored_bytes,
         }),
     }
 }

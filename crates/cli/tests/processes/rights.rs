@@ -76,7 +76,7 @@ fn administrators_say_who_may_send_commands() {
     let listed = done(&client(&cluster, 0, &["submit", &written]));
     let entry = json!({
         "key": key, "revoked": false, "write": true, "prefixes": ["app:", "tmp:"],
-        "commands_per_second": 1000, "stored_bytes": null, "owned_bytes": null,
+        "commands_per_second": 1000, "quota_bytes": null, "stored_bytes": null,
     });
     assert_eq!(listed["clients"], json!([entry]));
     let again = refusal(&client(&cluster, 0, &["submit", &written]));
@@ -161,7 +161,7 @@ fn a_gateway_stores_as_much_as_its_key_may() {
     let told = String::from_utf8_lossy(&without.stderr);
     assert!(told.contains("this order takes the quota of 10KiB away"), "{told}");
     let entry = &done(&without)["clients"][0];
-    assert_eq!((&entry["stored_bytes"], &entry["owned_bytes"]), (&Value::Null, &json!(8706)));
+    assert_eq!((&entry["quota_bytes"], &entry["stored_bytes"]), (&Value::Null, &json!(8706)));
     assert_eq!(ask(&mut redis, &format!("SET e {value}")), "+OK");
     drop(redis);
     // One replica is gone: the others say what is stored.
@@ -179,7 +179,7 @@ fn a_gateway_stores_as_much_as_its_key_may() {
 /// Quota, and what is stored of it, of the first key of the list.
 fn of_first(list: &Value) -> (u64, u64) {
     let of = |name: &str| list["clients"][0][name].as_u64().unwrap();
-    (of("stored_bytes"), of("owned_bytes"))
+    (of("quota_bytes"), of("stored_bytes"))
 }
 
 /// A closed cluster is loaded by the keys that its list names, and by no others.
@@ -216,7 +216,7 @@ fn a_quota_that_nothing_enforces_is_not_given_silently() {
     assert!(said.contains("the ordering application stores no keys"), "{said}");
     assert!(said.contains("--rate"), "{said}");
     assert_eq!(
-        done(&client(&cluster, 1, &["allow", &key]))["clients"][0]["owned_bytes"],
+        done(&client(&cluster, 1, &["allow", &key]))["clients"][0]["stored_bytes"],
         json!(null)
     );
 }
