@@ -5,12 +5,12 @@
 # First in a bare userland without a network (ci/package/bare.sh), then in one that boots systemd
 # (ci/package/booted.sh). Wants root, debootstrap, systemd-nspawn and a Debian mirror, and keeps the
 # userlands in target/package for the next time. DEBIAN=trixie is another release, MIRROR=ADDRESS
-# another mirror.
+# another mirror than debootstrap's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 release="${DEBIAN:-bookworm}"
-mirror="${MIRROR:-http://deb.debian.org/debian}"
+mirror=(${MIRROR:+"$MIRROR"})
 folder="$PWD/target/package"
 inside=systemd,systemd-sysv,dbus,man-db,bash-completion
 
@@ -36,7 +36,7 @@ userland() {
         rm -rf "$made.part"
         mkdir -p "$folder/cache"
         debootstrap --variant=minbase --cache-dir="$folder/cache" "${@:2}" "$release" "$made.part" \
-            "$mirror" >"$folder/debootstrap.log" 2>&1 ||
+            "${mirror[@]}" >"$folder/debootstrap.log" 2>&1 ||
             fail "debootstrap failed: $(tail -1 "$folder/debootstrap.log")" "see $folder/debootstrap.log"
         mv "$made.part" "$made"
     fi
