@@ -86,7 +86,7 @@ fn a_stall_and_its_end_show_in_the_figures() {
         status["details"].clone()
     };
     assert_eq!(details()["in_fallback"], 0);
-    assert_ne!(details()["polls"], 0);
+    wait_until("polls are told", || details()["polls"] != 0);
     (2..4).for_each(|replica| cluster.kill(replica));
     wait_until("a replica falls back", || details()["in_fallback"] == 1);
     assert!(details()["fallback_epoch"].as_u64().unwrap() % 2 == 1, "{}", details());
