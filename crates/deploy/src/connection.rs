@@ -13,7 +13,7 @@ use super::inventory::{Host, Ssh};
 const ALIVE: Duration = Duration::from_secs(5);
 /// So much of what a script complains of is told.
 const MOST_COMPLAINT: usize = 600;
-/// The file by which a folder is known to be of ours. Who changes anything there holds its lock.
+/// This file marks a folder as ours. A script that changes anything there holds its lock.
 pub const MARK: &str = ".quorate-deploy";
 
 /// Takes the lock of the host's folder. It is let go when the script ends, however it ends: a

@@ -187,7 +187,7 @@ pub enum StartError {
     /// There is no adversary for the protocol.
     #[error("`laboratory.adversary`: none is written for this protocol; leave it out")]
     NoAdversary,
-    /// Whoever traces are sent to cannot be known.
+    /// The authorities that vouch for the collector of traces cannot be read.
     #[error("traces cannot be sent over TLS: {0}")]
     Collector(crate::http::access::AccessError),
     /// The system gave no thread or randomness.

@@ -237,7 +237,7 @@ fn cli_over_tls(port: &str, authority: &str, password: &str, command: &[&str]) -
 }
 
 /// Clients as people have them, at a gateway as others reach it: over TLS, as a user who may not do
-/// everything. What is not allowed is refused as Redis refuses it.
+/// everything. The gateway refuses the rest with the errors of Redis.
 #[test]
 fn clients_are_served_over_tls_and_held_to_the_rights_of_their_user() {
     let cluster = Cluster::start(&[], &[]);

@@ -108,7 +108,7 @@ impl Alone {
         self.step(Input::Message { from: ReplicaId(from), message });
     }
 
-    /// A peer asks about a vertex. What is answered at once.
+    /// A peer asks about a vertex. Returns the vote, if the node answers at once.
     fn question(&mut self, from: u16, vertex: &Arc<Vertex<Payment>>) -> Option<Vote> {
         self.questions += 1;
         let (poll, vertex) = (self.questions, Arc::clone(vertex));

@@ -43,7 +43,7 @@ impl FromStr for Quota {
 }
 
 /// The quota of a key after `client allow`, which was given this `--quota`: without one it keeps
-/// what the list says. What stays and what goes is told on standard error.
+/// what the list says. Standard error tells whether it stays or goes.
 ///
 /// The directive has the serial behind this list's, so it is refused if another one comes first:
 /// no quota that somebody changes meanwhile is taken over, or lost.

@@ -66,7 +66,7 @@ pub(in super::super) const DEAF: Flood =
     })
     .granted_a_rate();
 
-/// What is done with a session of the flood's key.
+/// A flood that opens a session of its key and hands it to `act`.
 fn doing<Acting>(
     target: Arc<Target>,
     act: impl FnOnce(Arc<Target>, Client) -> Acting + Send + 'static,
@@ -84,7 +84,7 @@ where
             authenticity: Authenticity::Channel,
             incarnation: None,
         };
-        // Without a session the flood never begins, and the row says that it did nothing.
+        // Without a session the flood's process ends, and the attack is told as failed.
         if let Ok(client) = Client::connect(config, Arc::new(key())).await {
             act(target, client).await;
         }
