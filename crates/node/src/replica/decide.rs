@@ -173,6 +173,8 @@ pub struct Reach<T: Types> {
     pub idle: bool,
     /// Proposals that carry another state root than this replica computed.
     pub other_root: OtherRoot,
+    /// When this replica gave up on a view, if it has not voted since.
+    pub gave_up_at: Option<Instant>,
     /// What the application is called.
     pub application: String,
     /// Why the replica must stop, if it must.

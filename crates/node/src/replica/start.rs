@@ -391,6 +391,7 @@ impl Setup {
             follower: Follower::new(shared.traces.clone().map(Tracer::new)),
             idle: false,
             other_root: OtherRoot::default(),
+            gave_up_at: None,
             application: self.application.clone(),
             halted: None,
         })
