@@ -267,9 +267,9 @@ fn no_room_is_made_for_what_is_refused_anyway() {
 #[test]
 fn in_a_crowd_of_no_ops_vertices_stand_on_pending_payments() {
     let mut alone = Alone::new(settings());
-    let base = accepted(&mut alone, 6);
+    let base = accepted(&mut alone, 9);
     let crowd: Vec<_> = no_ops(&base).collect();
-    assert_eq!(crowd.len(), 63 - 6);
+    assert_eq!(crowd.len(), 511 - 9);
     crowd.iter().for_each(|no_op| assert_eq!(alone.question(1, no_op), Some(Vote::Yes)));
     let vertex_of = |alone: &Alone, payment: &Payment| -> (VertexId, Vec<VertexId>) {
         let has = |of: &Vertex<Payment>| of.transactions().contains(payment);

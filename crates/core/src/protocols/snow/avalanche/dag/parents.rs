@@ -11,8 +11,8 @@ use super::super::state::{Fate, Slot};
 use super::super::vertex::Transaction;
 use super::Dag;
 
-/// Possible parents that are no crowd.
-const CROWD: usize = 16;
+/// Possible parents that are no crowd: as many as may be there besides pending ones.
+const CROWD: usize = 256;
 
 /// Up to `most` of them.
 fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
@@ -45,11 +45,18 @@ impl<T: Transaction> Dag<T> {
         drawn.into_iter().map(|at| self.not_too_deep(at)).collect()
     }
 
-    /// Stamps the vertices with a pending transaction, and their descendants.
+    /// Stamps the vertices with a pending transaction that never had a rival, and their descendants.
+    /// One that had needs β₂ polls, and whatever stands on it waits.
     fn useful(&mut self) -> u32 {
         let stamp = self.next_stamp();
-        let is_undecided = |slot: &Slot<T>| slot.fate == Fate::Pending && slot.undecided > 0;
-        let undecided = self.slots.iter().filter(|(_, slot)| is_undecided(slot));
+        let is_honest = |tx: &u32| {
+            let found = &self.txs[*tx];
+            found.fate == Fate::Pending && (found.tracked.is_none() || !self.standing(*tx).1)
+        };
+        let has_honest = |slot: &Slot<T>| slot.transactions.iter().flatten().any(is_honest);
+        let undecided = self.slots.iter().filter(|(_, slot)| {
+            slot.fate == Fate::Pending && slot.undecided > 0 && has_honest(slot)
+        });
         let mut open: Vec<u32> = undecided.map(|(at, _)| at).collect();
         while let Some(at) = open.pop() {
             let slot = &mut self.slots[at];
