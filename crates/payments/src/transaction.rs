@@ -248,8 +248,8 @@ impl vertex::Transaction for Transaction {
         &self.body.inputs
     }
 
-    /// Beside its entries in the graph there are 40 bytes for each output, and a key and a signature
-    /// for each signer.
+    /// Beside its entries in the graph there are 40 bytes for each output, and a key and a
+    /// signature for each signer.
     fn weight(&self) -> usize {
         8 + 3 * self.body.inputs.len() + self.body.outputs.len() + 2 * self.body.signers.len()
     }

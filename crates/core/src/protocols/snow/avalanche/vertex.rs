@@ -132,8 +132,8 @@ impl<T> Vertex<T> {
 }
 
 impl<T: Transaction> Vertex<T> {
-    /// What it counts for where memory is bounded, in units of 64 bytes: its place in the graph, one
-    /// for each parent, and its transactions.
+    /// What it counts for where memory is bounded, in units of 64 bytes: its place in the graph,
+    /// one for each parent, and its transactions.
     #[must_use]
     pub fn weight(&self) -> usize {
         let parents = self.parents.len();

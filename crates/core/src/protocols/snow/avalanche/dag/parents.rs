@@ -45,7 +45,7 @@ impl<T: Transaction> Dag<T> {
         drawn.into_iter().map(|at| self.not_too_deep(at)).collect()
     }
 
-    /// Stamps the vertices with a pending transaction that never had a rival, and their descendants.
+    /// Stamps the vertices with a pending transaction that never had a rival, and those above them.
     /// One that had needs β₂ polls, and whatever stands on it waits.
     fn useful(&mut self) -> u32 {
         let stamp = self.next_stamp();
