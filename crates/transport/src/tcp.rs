@@ -26,6 +26,10 @@ const CLIENT_READ_BYTES: usize = 16 << 10;
 /// Ciphertext that may wait for the socket: as much as one system call can take.
 const TLS_BUFFER_BYTES: usize = 256 << 10;
 
+/// Bytes that the system holds for a peer and has not sent, before it takes more.
+#[cfg(target_os = "linux")]
+const NOT_SENT_BYTES: u32 = 64 << 10;
+
 pub(super) type Stream = TlsStream<BufReader<TcpStream>>;
 
 /// A TCP listener that accepts connections.
@@ -119,6 +123,11 @@ impl carrier::Stream for Stream {
 
 fn buffered(tcp: TcpStream, hello: &Hello) -> io::Result<BufReader<TcpStream>> {
     tcp.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    if let Role::Peer(_) = hello.role {
+        // Without it messages wait behind what the system has buffered. It may not know it.
+        let _ = socket2::SockRef::from(&tcp).set_tcp_notsent_lowat(NOT_SENT_BYTES);
+    }
     let bytes = match hello.role {
         Role::Server(_) => CLIENT_READ_BYTES,
         Role::Peer(_) | Role::Client => PEER_READ_BYTES,

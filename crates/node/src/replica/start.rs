@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_app::kv::feed::Feed;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
-use quorate_core::replica::{Input, Recovery, Replica};
+use quorate_core::replica::{Dissemination, Input, Recovery, Replica};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
@@ -371,6 +371,7 @@ impl Setup {
             Replies::start(signs, Arc::clone(listener), Arc::clone(metrics), outside)
         };
         Ok(Reach {
+            sends_ahead: self.settings.dissemination == Dissemination::Ahead,
             links: shared.links.clone(),
             replies: if self.signs_outcomes { Some(replies()?) } else { None },
             listener: Arc::clone(listener),
