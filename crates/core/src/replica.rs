@@ -123,7 +123,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let peers = committee.size();
         let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE);
         let mut mempool = Mempool::new(settings.mempool);
-        mempool.share_among(committee.faults());
+        if settings.dissemination == Dissemination::Ahead {
+            mempool.share_among(committee.faults());
+        }
         Self {
             payload: Payload::new(mempool, arrivals),
             ahead: Ahead::new(settings.dissemination, peers),

@@ -20,8 +20,8 @@
 //!
 //! Frames that clients or replicas submitted and those learnt from proposals have room apart from
 //! each other, so that a leader who proposes without end takes no room from clients. Within each,
-//! a session and a key have their caps. Of the room for what was submitted, all that lie together
-//! get half with the frames that they pass on. A full mempool refuses; it never evicts.
+//! a session and a key have their caps. Where frames travel ahead, each replica has a cap for those
+//! that it passes on. A full mempool refuses; it never evicts.
 //!
 //! Bytes are those of the encodings. Whoever decodes a frame out of a much larger buffer that it
 //! shares with nothing else to be kept should copy it before it is put in.

@@ -29,7 +29,8 @@
 //!
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. Each such frame costs a
-//!   replica that lacks it one wait and one round trip.
+//!   replica that lacks it a wait of 50 ms at most, and a question to somebody who may lie too; then
+//!   the proposer is asked, 50 ms later.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count.
 //! - It passes on without end: the mempool gives all liars together half of its room.
 //! - It says nothing: a replica that has told of nothing since it connected is taken to hold what

@@ -201,7 +201,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.held_by.grow(peers);
         self.wish.grow(peers);
         self.ahead.grow(peers);
-        self.payload.mempool.share_among(next.faults());
+        if self.ahead.is_on() {
+            self.payload.mempool.share_among(next.faults());
+        }
         self.to_execute.clear();
         Some(next)
     }

@@ -67,7 +67,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         is_current: bool,
         verdicts: &mut Verdicts<'_>,
     ) -> bool {
-        let origin = relayed_by.map_or(Origin::Proposal, Origin::RelayedBy);
+        // What was asked for is of a proposal: it need not wait until it is spread.
+        let asked_for = if self.ahead.is_on() { Origin::Proposal } else { Origin::Relayed };
+        let origin = relayed_by.map_or(asked_for, Origin::RelayedBy);
         let mut is_bad = false;
         for frame in frames {
             // It may have been verified by an older epoch's rules.
