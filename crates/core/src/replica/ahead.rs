@@ -28,9 +28,9 @@
 //! certificates without the payload.)
 //!
 //! # What a liar can do
-//! - It tells of what it lacks, or withholds frames from some: see above. Each such frame costs a
-//!   replica that lacks it a wait of 50 ms at most, and a question to somebody who may lie too; then
-//!   the proposer is asked, 50 ms later.
+//! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
+//!   a frame waits for it, 50 ms at most. It asks somebody who may lie too, and 50 ms later the
+//!   proposer.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count.
 //! - It passes on without end: the mempool gives all liars together half of its room.
 //! - It says nothing: a replica that has told of nothing since it connected is taken to hold what
