@@ -175,6 +175,8 @@ pub struct Reach<T: Types> {
     pub idle: bool,
     /// Proposals that carry another state root than this replica computed.
     pub other_root: OtherRoot,
+    /// When this replica gave up on a view, if it has not voted since.
+    pub gave_up_at: Option<Instant>,
     /// What the application is called.
     pub application: String,
     /// Why the replica must stop, if it must.
@@ -446,6 +448,7 @@ where
         metrics.uncommitted_blocks.set(status.uncommitted as u64);
         let abstains = status.abstain_until >= status.view;
         metrics.abstain_until_view.set(if abstains { status.abstain_until.0 } else { 0 });
+        metrics.set_details(status.details);
         metrics.rejoining.set(u64::from(self.replica.is_rejoining()));
         metrics.mempool_frames.set(self.replica.mempool().len() as u64);
         metrics.mempool_bytes.set(self.replica.mempool().bytes() as u64);
