@@ -36,8 +36,9 @@ use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::outcome::{Outcome, Refusal};
 use crate::ledger::sessions::{Sessions, Standing};
 
-/// A block is filled no further once frames of so many sessions were [put
-/// off](Mempool::ready_batch): whatever is behind them arrived later.
+/// Of frames that one replica passed on, or its clients, no more are looked at for a block once
+/// those of so many sessions were [put off](Mempool::ready_batch). So a replica whose frames nobody
+/// else holds delays nobody else's, and making a block stays cheap.
 const MOST_PUT_OFF: usize = 1024;
 
 /// How much may be held.
@@ -138,6 +139,14 @@ struct Entry {
 }
 
 impl Entry {
+    /// The replica that passed it on, if it was another one.
+    fn brought_by(&self) -> Option<ReplicaId> {
+        match self.origin {
+            Origin::RelayedBy(peer) => Some(peer),
+            Origin::Client | Origin::Relayed | Origin::Proposal => None,
+        }
+    }
+
     fn is_passed_on_at_once(&self) -> bool {
         matches!(self.origin, Origin::Relayed | Origin::RelayedBy(_))
     }
@@ -373,7 +382,7 @@ impl Mempool {
     }
 
     /// The same, without frames that `is_ready` says are to wait, and those behind them in their
-    /// session. It gives up when many sessions wait.
+    /// session.
     #[must_use]
     pub fn ready_batch(
         &self,
@@ -387,7 +396,12 @@ impl Mempool {
         // How far each lane was looked through.
         let mut seen: BTreeMap<LaneId, Place> = BTreeMap::new();
         let mut put_off = BTreeSet::new();
+        let mut put_off_of: BTreeMap<Option<ReplicaId>, usize> = BTreeMap::new();
         for entry in self.by_arrival.values() {
+            let source = entry.brought_by();
+            if put_off_of.get(&source).is_some_and(|lanes| *lanes >= MOST_PUT_OFF) {
+                continue;
+            }
             let (lane_id, until) = (lane_id(&entry.frame), place(&entry.frame));
             let from = match seen.get(&lane_id) {
                 _ if put_off.contains(&lane_id) => continue,
@@ -402,6 +416,7 @@ impl Mempool {
                 }
                 if !is_ready(&frame.id()) {
                     put_off.insert(lane_id);
+                    *put_off_of.entry(source).or_default() += 1;
                     break;
                 }
                 commands += frame.count() as usize;
@@ -412,9 +427,6 @@ impl Mempool {
                 batch.push(Arc::clone(frame));
             }
             seen.insert(lane_id, until);
-            if put_off.len() > MOST_PUT_OFF {
-                break;
-            }
         }
         batch
     }

@@ -30,8 +30,10 @@
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
 //!   a frame waits for it, 50 ms at most. It asks somebody who may lie too, and 50 ms later the
-//!   proposer.
-//! - It tells without end: of each peer the last [`MOST_TOLD`] frames count.
+//!   proposer. Who told of a frame and did not send it is not asked for [`SILENT_FOR`], unless it
+//!   sends one after all. So a liar gains 50 ms in so much time, and not with each block.
+//! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
+//!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
 //! - It says nothing: a replica that has told of nothing since it connected is taken to hold what
 //!   others passed on. It may run an older program, and to tell lies would do the same.
@@ -47,6 +49,13 @@ use crate::ledger::frame::{FrameId, SharedFrame};
 
 /// So many frames count that a peer told of, the latest ones.
 const MOST_TOLD: usize = 8192;
+
+/// So many frames that a peer tells of are looked at; [`MOST_TOLD`] at once, if it told of none for
+/// long.
+const TOLD_A_MILLISECOND: u64 = 64;
+
+/// A peer that did not send what it told of is not asked again for so long.
+const SILENT_FOR: Duration = Duration::from_secs(10);
 
 /// A replica tells of what it holds at most once in so much time for each replica that it tells:
 /// what it sends for that is bounded, whatever their number.
@@ -75,6 +84,10 @@ struct Holders([u64; MAX_REPLICAS / 64]);
 struct Told {
     /// Whether it told anything since it connected.
     tells: bool,
+    /// Until when it is not asked.
+    silent_until: Time,
+    /// When what it tells will have been paid for.
+    paid_at: Time,
     /// The frames, oldest first.
     ids: VecDeque<ShortId>,
 }
@@ -142,17 +155,40 @@ impl Ahead {
         }
     }
 
-    /// A peer tells what it holds, and of what it does not tell it holds nothing.
-    pub fn tells(&mut self, peer: ReplicaId) {
+    /// A peer tells what it holds, and of what it does not tell it holds nothing. Whether so much
+    /// of what it tells is looked at.
+    pub fn tells(&mut self, now: Time, peer: ReplicaId, count: usize) -> bool {
+        let Some(told) = self.told.get_mut(peer) else { return false };
+        told.tells = true;
+        let nanoseconds =
+            |frames: u64| Duration::from_nanos(frames * 1_000_000 / TOLD_A_MILLISECOND);
+        let paid_at = told.paid_at.max(now).after(nanoseconds(count as u64));
+        let has_room = paid_at <= now.after(nanoseconds(MOST_TOLD as u64));
+        if has_room {
+            told.paid_at = paid_at;
+        }
+        has_room
+    }
+
+    /// A peer did not send what it told of.
+    pub fn was_silent(&mut self, now: Time, peer: ReplicaId) {
         if let Some(told) = self.told.get_mut(peer) {
-            told.tells = true;
+            told.silent_until = now.after(SILENT_FOR);
+        }
+    }
+
+    /// A peer sent frames that it was asked for, late perhaps.
+    pub fn sent(&mut self, peer: ReplicaId) {
+        if let Some(told) = self.told.get_mut(peer) {
+            told.silent_until = Time(0);
         }
     }
 
     /// A peer connected: what it held before its restart it may have lost.
     pub fn connected(&mut self, peer: ReplicaId) {
         let Some(told) = self.told.get_mut(peer) else { return };
-        for id in std::mem::take(told).ids {
+        told.tells = false;
+        for id in std::mem::take(&mut told.ids) {
             forget(&mut self.holders, peer, id);
         }
     }
@@ -188,12 +224,20 @@ impl Ahead {
         committee.weight_of(committee.replicas().filter(holds)) >= committee.quorum()
     }
 
-    /// Whom `me` asks for a frame: the next one behind it that told of it, and does not propose it.
-    pub fn holder(&self, id: &FrameId, me: ReplicaId, proposer: ReplicaId) -> Option<ReplicaId> {
+    /// Whom `me` asks for a frame: the next one behind it that told of it, does not propose it, and
+    /// has not been silent of late.
+    pub fn holder(
+        &self,
+        now: Time,
+        id: &FrameId,
+        me: ReplicaId,
+        proposer: ReplicaId,
+    ) -> Option<ReplicaId> {
         let holders = self.holders.get(&ShortId::of(id))?;
         let peers = self.told.replicas();
+        let sends = |peer| self.told.get(peer).is_some_and(|told| told.silent_until <= now);
         let mut behind = (1..peers).map(|step| ReplicaId(((me.index() + step) % peers) as u16));
-        behind.find(|peer| *peer != proposer && holders.contains(*peer))
+        behind.find(|peer| *peer != proposer && holders.contains(*peer) && sends(*peer))
     }
 
     /// This replica holds a frame that was passed on to it.

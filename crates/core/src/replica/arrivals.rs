@@ -5,9 +5,10 @@
 //! peer's latest proposals wait, as many as its protocol has under way at once: no peer can make
 //! this grow.
 //!
-//! Bodies that travel ahead (`ahead`) are waited for before anybody is asked. Each wait in
-//! vain halves the next one, and each body that comes doubles it: a replica that withholds bodies
-//! gains a few waits.
+//! Bodies that travel ahead (`ahead`) are waited for before somebody is asked who told of them, and
+//! the proposer is next. Each wait in vain halves the next one, and each body that comes doubles it:
+//! a replica that withholds bodies gains a few waits. Who told of a body and does not send it is
+//! named, so that it is not asked again for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -59,16 +60,78 @@ struct Arrival<T: Types> {
     block: BlockOf<T>,
     bodies: BTreeMap<FrameId, Option<SharedFrame>>,
     missing: usize,
-    /// Whether bodies were waited for before somebody was asked, so that it was not the proposer.
-    waited: bool,
-    /// How often bodies were asked for.
+    /// The bodies that are waited for, and until when, before somebody is asked.
+    awaited: Option<(Time, Vec<FrameId>)>,
+    /// Who told of awaited bodies and was asked for them, so that the proposer's turn is still to
+    /// come.
+    holders: Vec<(ReplicaId, FrameId)>,
+    /// How often bodies were asked for, the holders left out.
     asked: u32,
+    /// When they are asked for the next time.
     deadline: Time,
+}
+
+/// What is to be asked for, and of whom.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// The peers to ask.
+    pub to_ask: Vec<(ReplicaId, Vec<FrameId>)>,
+    /// Peers that told of bodies, and did not send them when they were asked.
+    pub silent: Vec<ReplicaId>,
 }
 
 impl<T: Types> Arrival<T> {
     fn place(&self) -> (View, Height) {
         (self.block.view(), self.block.height())
+    }
+
+    fn next(&self) -> Time {
+        self.awaited.as_ref().map_or(self.deadline, |(until, _)| self.deadline.min(*until))
+    }
+
+    fn lacks(&self, id: &FrameId) -> bool {
+        self.bodies.get(id).is_some_and(Option::is_none)
+    }
+
+    fn lacking(&self) -> Vec<FrameId> {
+        self.bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id).collect()
+    }
+
+    /// The bodies that were waited for in vain, once the time for that is over.
+    fn take_awaited(&mut self, now: Time) -> Vec<FrameId> {
+        let over = self.awaited.take_if(|(until, _)| *until <= now);
+        let (_, awaited) = over.unwrap_or_default();
+        awaited.into_iter().filter(|id| self.lacks(id)).collect()
+    }
+
+    /// Whom to ask for bodies that were waited for in vain: a holder of each, or the proposer. They
+    /// have a while to send them. Then it is the proposer's turn, for all that is lacking.
+    fn ask_holders(
+        &mut self,
+        now: Time,
+        awaited: Vec<FrameId>,
+        holder: impl Fn(&FrameId) -> Option<ReplicaId>,
+        proposer: ReplicaId,
+    ) -> BTreeMap<ReplicaId, Vec<FrameId>> {
+        let mut asked: BTreeMap<ReplicaId, Vec<FrameId>> = BTreeMap::new();
+        for id in awaited {
+            let holder = holder(&id);
+            self.holders.extend(holder.map(|holder| (holder, id)));
+            asked.entry(holder.unwrap_or(proposer)).or_default().push(id);
+        }
+        (self.asked, self.deadline) = (0, now.after(PATIENCE));
+        asked
+    }
+
+    /// Whose turn it is to be asked.
+    fn turn(&mut self, proposer: ReplicaId, me: ReplicaId, peers: usize) -> ReplicaId {
+        let mut turn = || {
+            let to = ReplicaId(((proposer.index() + self.asked as usize) % peers) as u16);
+            self.asked = self.asked.saturating_add(1);
+            to
+        };
+        let to = turn();
+        if to == me { turn() } else { to }
     }
 
     fn into_complete(self, from: ReplicaId) -> Complete<T> {
@@ -102,13 +165,18 @@ impl<T: Types> Arrivals<T> {
     ) -> Lacking {
         let bodies: BTreeMap<FrameId, Option<SharedFrame>> =
             block.frames().iter().map(|id| (*id, find(id))).collect();
-        let lacking = || bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id);
-        let missing = lacking().count();
-        let to_ask: Vec<FrameId> = lacking().filter(|id| !comes(id)).collect();
-        let waited = to_ask.is_empty();
-        let (asked, wait) = if waited { (0, self.wait) } else { (1, PATIENCE) };
-        let deadline = now.after(wait);
-        let arrival = Arrival { message, block, bodies, missing, waited, asked, deadline };
+        let lacking = bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id);
+        let (awaited, to_ask): (Vec<_>, Vec<_>) = lacking.partition(|id| comes(id));
+        let missing = awaited.len() + to_ask.len();
+        let until = now.after(self.wait);
+        let (asked, deadline) = match to_ask.is_empty() {
+            true => (0, until.after(PATIENCE)),
+            false => (1, now.after(PATIENCE)),
+        };
+        let awaited = (!awaited.is_empty()).then_some((until, awaited));
+        let holders = Vec::new();
+        let arrival =
+            Arrival { message, block, bodies, missing, awaited, holders, asked, deadline };
         if missing == 0 {
             self.complete.push_back(arrival.into_complete(from));
             return Lacking::default();
@@ -135,7 +203,7 @@ impl<T: Types> Arrivals<T> {
                 }
             }
             for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
-                if arrival.asked == 0 {
+                if arrival.awaited.is_some() {
                     self.wait = (self.wait * 2).min(PATIENCE);
                 }
                 self.complete.push_back(arrival.into_complete(from));
@@ -154,47 +222,39 @@ impl<T: Types> Arrivals<T> {
         &mut self,
         now: Time,
         holder: impl Fn(&FrameId, ReplicaId) -> Option<ReplicaId>,
-    ) -> Vec<(ReplicaId, Vec<FrameId>)> {
+    ) -> Overdue {
         for waiting in &mut self.by_peer {
             waiting.retain(|arrival| arrival.asked < MOST_ASKED || now < arrival.deadline);
         }
-        let peers = self.by_peer.replicas();
-        let mut due = Vec::new();
-        let waiting = self.by_peer.of_each_mut();
-        let each = waiting.flat_map(|(from, waiting)| waiting.iter_mut().map(move |a| (from, a)));
-        for (from, arrival) in each.filter(|(_, arrival)| now >= arrival.deadline) {
-            let ids = arrival.bodies.iter().filter(|(_, b)| b.is_none()).map(|(id, _)| *id);
-            if arrival.asked == 0 {
-                let mut by_holder: BTreeMap<ReplicaId, Vec<FrameId>> = BTreeMap::new();
-                for id in ids {
-                    by_holder.entry(holder(&id, from).unwrap_or(from)).or_default().push(id);
+        let (me, peers) = (self.me, self.by_peer.replicas());
+        let mut overdue = Overdue::default();
+        for (from, waiting) in self.by_peer.of_each_mut() {
+            for arrival in waiting.iter_mut() {
+                let awaited = arrival.take_awaited(now);
+                if !awaited.is_empty() {
+                    self.wait = (self.wait / 2).max(LEAST_WAIT);
+                    let asked = arrival.ask_holders(now, awaited, |id| holder(id, from), from);
+                    overdue.to_ask.extend(asked);
                 }
-                due.extend(by_holder);
-                (arrival.asked, arrival.deadline) = (1, now.after(PATIENCE));
-                self.wait = (self.wait / 2).max(LEAST_WAIT);
-                continue;
+                if arrival.deadline <= now {
+                    let silent = std::mem::take(&mut arrival.holders).into_iter();
+                    let silent = silent.filter(|(_, id)| arrival.lacks(id));
+                    overdue.silent.extend(silent.map(|(peer, _)| peer));
+                    overdue.to_ask.push((arrival.turn(from, me, peers), arrival.lacking()));
+                    let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
+                    arrival.deadline = now.after(PATIENCE * (1 << doublings));
+                }
             }
-            let mut turn = || {
-                let behind = arrival.asked as usize - usize::from(arrival.waited);
-                let to = ReplicaId(((from.index() + behind) % peers) as u16);
-                arrival.asked = arrival.asked.saturating_add(1);
-                to
-            };
-            let mut to = turn();
-            if to == self.me {
-                to = turn();
-            }
-            due.push((to, ids.collect()));
-            let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
-            arrival.deadline = now.after(PATIENCE * (1 << doublings));
         }
-        due
+        overdue.silent.sort_unstable();
+        overdue.silent.dedup();
+        overdue
     }
 
     /// When [`overdue`](Self::overdue) is to be asked again.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.by_peer.iter().flatten().map(|arrival| arrival.deadline).min()
+        self.by_peer.iter().flatten().map(Arrival::next).min()
     }
 
     /// Forgets proposals of views below `view`, and those that are not above the committed height:
@@ -218,8 +278,11 @@ mod tests {
 
     /// A proposal of r1 that names one frame.
     fn proposal(view: u64) -> (Verified<Message>, Arc<Block>) {
+        proposal_of(view, vec![Digest([1; 32])])
+    }
+
+    fn proposal_of(view: u64, frames: Vec<FrameId>) -> (Verified<Message>, Arc<Block>) {
         let genesis = Block::genesis(Digest::default(), Epoch(0));
-        let frames = vec![Digest([1; 32])];
         let content = Content { view: View(view), frames, ..Content::clone(&genesis) };
         let block = Arc::new(Block::new(content));
         let message = Message::Proposal { block: Arc::clone(&block), tc: None };
@@ -239,14 +302,33 @@ mod tests {
             waits.push(deadline.since(Time(0)).as_micros());
             let holder = |_: &FrameId, proposer| (proposer == ReplicaId(1)).then_some(ReplicaId(7));
             let due = arrivals.overdue(deadline, holder);
-            assert_eq!(due, [(ReplicaId(7), vec![Digest([1; 32])])]);
+            assert_eq!(due.to_ask, [(ReplicaId(7), vec![Digest([1; 32])])]);
             // The proposer is next.
             let next = arrivals.deadline().expect("it waits on");
             assert_eq!(next.since(deadline), PATIENCE);
             let due = arrivals.overdue(next, |_, _| None);
-            assert_eq!(due, [(ReplicaId(1), vec![Digest([1; 32])])]);
+            assert_eq!(due.to_ask, [(ReplicaId(1), vec![Digest([1; 32])])]);
+            assert_eq!(due.silent, [ReplicaId(7)], "it told of them, and sent nothing");
         }
         assert_eq!(waits, [50_000, 25_000, 12_500, 6_250, 3_125, 1_562, 1_000, 1_000]);
+    }
+
+    /// Of a block's bodies one is nowhere, and its proposer is asked at once. That does not keep
+    /// those from being asked for that were to come ahead.
+    #[test]
+    fn some_bodies_are_on_their_way_and_some_are_not() {
+        let (ahead, nowhere) = (Digest([1; 32]), Digest([2; 32]));
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let proposal = proposal_of(1, vec![ahead, nowhere]);
+        let lacking = arrivals.add(Time(0), ReplicaId(1), proposal, |_| None, |id| *id == ahead);
+        assert_eq!(lacking, Lacking { any: true, to_ask: vec![nowhere] });
+        let wait = arrivals.deadline().expect("it waits");
+        let due = arrivals.overdue(wait, |_, _| Some(ReplicaId(7)));
+        assert_eq!(due.to_ask, [(ReplicaId(7), vec![ahead])]);
+        let next = arrivals.deadline().expect("it waits on");
+        assert_eq!(next.since(wait), PATIENCE);
+        let due = arrivals.overdue(next, |_, _| None);
+        assert_eq!(due.to_ask, [(ReplicaId(1), vec![ahead, nowhere])]);
     }
 
     /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
@@ -258,7 +340,7 @@ mod tests {
         let mut now = Time(0);
         while let Some(deadline) = arrivals.deadline().filter(|d| *d <= Time(400_000_000)) {
             now = deadline;
-            asked += arrivals.overdue(now, |_, _| None).len();
+            asked += arrivals.overdue(now, |_, _| None).to_ask.len();
         }
         assert_eq!((asked, now), (4, Time(350_000_000)));
         let last = (0..20).map(|_| {
@@ -270,7 +352,7 @@ mod tests {
         // Not for ever: nobody may have them any more.
         let mut asked = 1 + 3 + 20;
         while let Some(deadline) = arrivals.deadline() {
-            (now, asked) = (deadline, asked + arrivals.overdue(deadline, |_, _| None).len());
+            (now, asked) = (deadline, asked + arrivals.overdue(deadline, |_, _| None).to_ask.len());
             assert!(asked <= 64, "without end");
         }
         // What would be the own turn is counted, and passed over.

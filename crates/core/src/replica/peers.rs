@@ -65,6 +65,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             PeerMessage::Frames(frames) => {
                 if self.payload.arrivals.deadline().is_some() {
+                    self.ahead.sent(from);
                     self.on_offered_frames(now, (from, false), frames, fx);
                 }
             }

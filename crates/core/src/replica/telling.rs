@@ -47,7 +47,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if !self.ahead.is_on() {
             return;
         }
-        self.ahead.tells(from);
+        if !self.ahead.tells(now, from, ids.len()) {
+            return;
+        }
         self.ahead.note(from, ids.iter().copied());
         if self.ahead.has_put_off() {
             self.consult(now, protocol::Input::Wake, fx);
@@ -75,8 +77,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Asks for bodies that did not come.
     pub(super) fn ask_overdue(&mut self, now: Time, fx: &mut Fx<P::Types>) {
         let (ahead, me) = (&self.ahead, self.settings.me);
-        let holder = |id: &FrameId, proposer| ahead.holder(id, me, proposer);
-        for (to, ids) in self.payload.arrivals.overdue(now, holder) {
+        let holder = |id: &FrameId, proposer| ahead.holder(now, id, me, proposer);
+        let overdue = self.payload.arrivals.overdue(now, holder);
+        overdue.silent.iter().for_each(|peer| self.ahead.was_silent(now, *peer));
+        for (to, ids) in overdue.to_ask {
             fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
         }
     }

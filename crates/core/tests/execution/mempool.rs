@@ -250,6 +250,30 @@ fn frames_that_are_not_ready_hold_up_their_own_session_alone() {
     assert_eq!(pool.all_passed_on_at_once().cloned().collect::<Vec<_>>(), [b1, c1]);
 }
 
+/// A replica passes on frames of very many sessions to a few alone, so that nobody tells of them.
+/// Those of others go into the next block all the same, and to find them takes few questions.
+#[test]
+fn a_replica_whose_frames_nobody_holds_delays_no_others() {
+    let mut pool = Mempool::new(Limits::default());
+    let pass_on = |pool: &mut Mempool, peer, frame| {
+        let origin = Origin::RelayedBy(ReplicaId(peer));
+        assert_eq!(pool.insert(frame, origin, Time(0), &no_sessions()), Admission::Added);
+    };
+    for session in 1..=3000 {
+        pass_on(&mut pool, 1, frame(1, session, 1, &["withheld"]));
+    }
+    let (held, own) = (frame(2, 1, 1, &["held"]), frame(3, 1, 1, &["own"]));
+    pass_on(&mut pool, 2, held.clone());
+    pool.insert(own.clone(), Origin::Relayed, Time(0), &no_sessions());
+    let (ready, asked) = ([held.id(), own.id()], Cell::new(0));
+    let is_ready = |id: &FrameId| {
+        asked.set(asked.get() + 1);
+        ready.contains(id)
+    };
+    assert_eq!(pool.ready_batch(NO_ANCESTORS, &is_ready, PLENTY, PLENTY), [held, own]);
+    assert!(asked.get() < 1100, "{}", asked.get());
+}
+
 /// The order of [`Mempool::batch`], spelled out: in the order of arrival, each frame behind those
 /// of its lane that are to go before it.
 fn whole_order(arrivals: &[SharedFrame], ancestors: &BTreeSet<FrameId>) -> Vec<SharedFrame> {

@@ -34,9 +34,34 @@ fn each_asker_asks_another_one_that_told_and_not_the_proposer() {
     for holder in [1, 2, 4] {
         told(&mut ahead, holder, 0..1);
     }
-    let asks = |me| ahead.holder(&id(0), ReplicaId(me), ReplicaId(1)).map(|peer| peer.0);
-    assert_eq!([0, 3, 5].map(asks), [Some(2), Some(4), Some(2)]);
-    assert_eq!(ahead.holder(&id(1), ReplicaId(0), ReplicaId(1)), None);
+    let asked = |ahead: &Ahead, now, me| {
+        ahead.holder(now, &id(0), ReplicaId(me), ReplicaId(1)).map(|peer| peer.0)
+    };
+    let now = Time(7);
+    assert_eq!([0, 3, 5].map(|me| asked(&ahead, now, me)), [Some(2), Some(4), Some(2)]);
+    assert_eq!(ahead.holder(now, &id(1), ReplicaId(0), ReplicaId(1)), None);
+    // Who did not send it is passed over for ten seconds, or until it sends something.
+    ahead.was_silent(now, ReplicaId(2));
+    assert_eq!([0, 3, 5].map(|me| asked(&ahead, now, me)), [Some(4); 3]);
+    ahead.was_silent(now, ReplicaId(4));
+    assert_eq!(asked(&ahead, now, 0), None, "the proposer is asked at once");
+    ahead.sent(ReplicaId(4));
+    assert_eq!(asked(&ahead, now, 0), Some(4));
+    assert_eq!(asked(&ahead, now.after(SILENT_FOR), 0), Some(2));
+}
+
+/// A peer that tells without end is not listened to, and to connect again does not change that.
+#[test]
+fn what_a_peer_tells_is_looked_at_in_bounds() {
+    let mut ahead = Ahead::new(Dissemination::Ahead, 4);
+    let (liar, other) = (ReplicaId(1), ReplicaId(2));
+    let listens = |ahead: &mut Ahead, now, peer| ahead.tells(Time(now), peer, 1024);
+    assert!((0..8).all(|_| listens(&mut ahead, 0, liar)));
+    assert!(!listens(&mut ahead, 0, liar));
+    ahead.connected(liar);
+    assert!(!listens(&mut ahead, 0, liar) && listens(&mut ahead, 0, other));
+    assert!(!listens(&mut ahead, 15_000_000, liar), "of 1,024 only 960 are earned");
+    assert!(listens(&mut ahead, 16_000_000, liar) && !listens(&mut ahead, 16_000_000, liar));
 }
 
 /// A replica tells once in four milliseconds, as there are four, and of all that came meanwhile.
