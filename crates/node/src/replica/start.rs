@@ -231,6 +231,12 @@ impl Setup {
         Ok(data)
     }
 
+    /// What the system may hold for a peer: little where frames travel ahead, so that all other
+    /// messages go before them.
+    fn not_sent_bytes(&self) -> Option<u32> {
+        (self.settings.dissemination == Dissemination::Ahead).then_some(64 << 10)
+    }
+
     /// Lets the other replicas and the clients in. What they bring rings the bell of the deciding
     /// thread, and that of the clients' thread.
     fn open_doors(
@@ -255,7 +261,7 @@ impl Setup {
             identity: identity.clone(),
             members: self.members.clone(),
             versions: self.versions,
-            limits: shares.peers,
+            limits: Limits { not_sent_bytes: self.not_sent_bytes(), ..shares.peers },
             seed: u64::from(me.0),
         };
         let peers =
