@@ -129,6 +129,9 @@ pub struct Limits {
     /// The time for which a client's connection may keep what it holds, and release nothing, while
     /// others wait for room.
     pub held_for: Duration,
+    /// Bytes that the system may hold over TCP that it has not sent, if there is a bound (on Linux).
+    /// Messages cannot go before what it holds: see [`Peers::broadcast_behind`].
+    pub not_sent_bytes: Option<u32>,
 }
 
 impl Limits {
@@ -148,6 +151,7 @@ impl Limits {
             connections_per_address: 1024,
             held_bytes: usize::MAX,
             held_for: Duration::from_secs(2),
+            not_sent_bytes: None,
         }
     }
 
@@ -168,6 +172,7 @@ impl Limits {
             connections_per_address: 4096,
             held_bytes: CLIENTS_HELD_BYTES,
             held_for: Duration::from_secs(2),
+            not_sent_bytes: None,
         }
     }
 

@@ -303,15 +303,22 @@ impl<S: Stream> Link<S> {
     }
 
     fn write_all(&mut self, cx: &mut Context<'_>, load: &mut Load) -> Result<(), End> {
+        let mut is_idle = false;
         while !self.deaf {
             if self.writer.is_empty() {
-                match self.outbox.take(self.number, &mut self.writer, cx.waker()) {
+                let idle = std::mem::take(&mut is_idle);
+                match self.outbox.take(self.number, &mut self.writer, cx.waker(), idle) {
                     Taken::Some { frames, bytes, left } => {
                         add(&self.counters.frames_out, frames);
                         add(&self.counters.bytes_out, bytes);
                         load.frames += frames;
                         load.waiting = load.waiting.max(frames + left);
                     }
+                    Taken::Behind if self.poll_flush(cx)? => {
+                        is_idle = true;
+                        continue;
+                    }
+                    Taken::Behind => return Ok(()),
                     Taken::Nothing => return self.poll_flush(cx).map(|_| ()),
                     Taken::Finished if self.poll_flush(cx)? => return Err(End::Finished),
                     Taken::Finished => return Ok(()),

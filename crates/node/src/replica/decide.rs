@@ -29,7 +29,7 @@ use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::keyring::Keyring;
-use super::links::Links;
+use super::links::{Links, version_of};
 use super::metrics::{Metrics, StageClock, reason_name};
 use super::profile::{Follower, Stage};
 use super::proofs::Proofs;
@@ -133,6 +133,8 @@ impl<T: Types> Turns<T> {
 
 /// What the replica's actions reach.
 pub struct Reach<T: Types> {
+    /// Whether frames travel ahead of proposals, and so behind all other messages.
+    pub sends_ahead: bool,
     /// The other replicas.
     pub links: Links,
     /// The clients.
@@ -513,12 +515,21 @@ impl<T: Types> drive::World<T> for Reach<T> {
         self.clock.go_on(Stage::Decide);
         match action {
             Action::Send { to, message } => {
-                let bytes = self.encoded(&message);
-                self.links.send(to, bytes);
+                let version = version_of(&message);
+                if version == 0 || self.links.speaks(to, version) {
+                    let bytes = self.encoded(&message);
+                    self.links.send(to, bytes);
+                }
             }
             Action::Broadcast(message) => {
                 let bytes = self.encoded(&message);
-                self.links.broadcast(&bytes);
+                match version_of(&message) {
+                    0 if self.sends_ahead && matches!(message, PeerMessage::Relay(_)) => {
+                        self.links.broadcast_behind(&bytes);
+                    }
+                    0 => self.links.broadcast(&bytes),
+                    version => self.links.broadcast_since(version, &bytes),
+                }
             }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
