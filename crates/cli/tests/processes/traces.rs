@@ -172,7 +172,9 @@ fn a_collector_that_is_gone_holds_nobody_up() {
 fn a_collector_over_tls_wants_authorities() {
     let cluster = Cluster::new(&[], &["tracing.otlp=https://127.0.0.1:4318"]);
     let mut command = cluster.command(0, &[]);
-    command.env("SSL_CERT_FILE", "/dev/null");
+    let nobody = cluster.folder().join("nobody");
+    std::fs::create_dir(&nobody).unwrap();
+    command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", nobody);
     let refused = cluster.refused_command(0, command);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     let told = refused.stderr;

@@ -6,12 +6,14 @@
 //! replica does not read its connection until the debt is earned back, for [`LONGEST`] at most. The
 //! client then finds its socket full: it is held to the pace of what it is refused.
 //!
-//! A client of Quorate never comes there: it sends a frame again after a pause that doubles.
+//! A client of Quorate hardly comes there: a refusal halves what it has under way, and it sends a
+//! frame again after a pause that doubles. At a low rate that makes some hundred refusals a second.
 //!
 //! # Who pays
 //! The client's key pays where a signature of it has held on the same connection, so a key with
 //! many connections counts as one. Anybody can write another's key into a frame. So until a
-//! signature has held, the connection pays itself.
+//! signature has held, the connection pays itself, and has a small allowance: its client has little
+//! under way.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,10 +21,19 @@ use std::time::{Duration, Instant};
 use quorate_core::base::crypto::PublicKey;
 use quorate_transport::ConnectionId;
 
-/// Refusals that may come at once: more than a session has frames under way.
-pub(super) const AT_ONCE: u32 = 256;
-/// Refusals that are earned back a second.
-pub(super) const A_SECOND: u32 = 32;
+/// Refusals that are answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// As many may come at once.
+    pub(super) at_once: u32,
+    /// As many are earned back a second.
+    pub(super) a_second: u32,
+}
+
+/// The allowance of a key.
+pub(super) const OF_KEY: Allowance = Allowance { at_once: 1024, a_second: 1024 };
+/// The allowance of a connection: more than a client sends again when it has connected anew.
+pub(super) const OF_CONNECTION: Allowance = Allowance { at_once: 64, a_second: 16 };
 /// Longest pause of a connection, and as much may be owed: a client that mends its ways is heard
 /// again.
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
@@ -55,22 +66,45 @@ impl Default for Refusals {
 /// What is left of an allowance.
 #[derive(Clone, Copy, Debug)]
 struct Account {
+    allowance: Allowance,
     /// In billionths of a refusal; below zero it is a debt.
     left: i64,
     since: Instant,
 }
 
 const BILLION: i64 = 1_000_000_000;
-const FULL: i64 = AT_ONCE as i64 * BILLION;
-const DEEPEST: i64 = -(LONGEST.as_secs() as i64 * A_SECOND as i64 * BILLION);
 
 impl Account {
+    fn new(payer: Payer, since: Instant) -> Self {
+        let allowance = match payer {
+            Payer::Key(_) => OF_KEY,
+            Payer::Connection(_) => OF_CONNECTION,
+        };
+        let mut account = Self { allowance, left: 0, since };
+        account.left = account.full();
+        account
+    }
+
+    fn full(&self) -> i64 {
+        i64::from(self.allowance.at_once) * BILLION
+    }
+
     fn earn(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.since).as_nanos();
         let passed = i64::try_from(passed).unwrap_or(i64::MAX);
-        let earned = passed.saturating_mul(i64::from(A_SECOND));
-        self.left = self.left.saturating_add(earned).min(FULL);
+        let earned = passed.saturating_mul(i64::from(self.allowance.a_second));
+        self.left = self.left.saturating_add(earned).min(self.full());
         self.since = self.since.max(now);
+    }
+
+    /// Takes one. The time until a debt is earned back, if there was none.
+    fn take(&mut self) -> Option<Duration> {
+        let a_second = i64::from(self.allowance.a_second);
+        let deepest = -(LONGEST.as_secs() as i64) * a_second * BILLION;
+        let has_one = self.left >= BILLION;
+        self.left = (self.left - BILLION).max(deepest);
+        let debt = u64::try_from(-self.left).unwrap_or(0);
+        (!has_one).then(|| Duration::from_nanos(debt / a_second as u64))
     }
 }
 
@@ -79,15 +113,9 @@ impl Refusals {
     /// allowance is used up; then there is no answer either.
     pub fn bill(&mut self, payer: Payer, now: Instant) -> Option<Duration> {
         self.close_settled(now);
-        let account = self.accounts.entry(payer).or_insert(Account { left: FULL, since: now });
+        let account = self.accounts.entry(payer).or_insert_with(|| Account::new(payer, now));
         account.earn(now);
-        let has_one = account.left >= BILLION;
-        account.left = (account.left - BILLION).max(DEEPEST);
-        if has_one {
-            return None;
-        }
-        let debt = u64::try_from(-account.left).unwrap_or(0);
-        Some(Duration::from_nanos(debt / u64::from(A_SECOND)))
+        account.take()
     }
 
     /// `connection` is gone.
@@ -96,15 +124,15 @@ impl Refusals {
     }
 
     /// Closes accounts that owe nothing, whenever there are twice as many as there were left. An
-    /// account is full again when [`LONGEST`] and eight seconds have passed, so there are at most
-    /// twice as many as were billed within that time.
+    /// account is full again some seconds after [`LONGEST`], so there are at most twice as many as
+    /// were billed within that time.
     fn close_settled(&mut self, now: Instant) {
         if self.accounts.len() < self.many {
             return;
         }
         self.accounts.retain(|_, account| {
             account.earn(now);
-            account.left < FULL
+            account.left < account.full()
         });
         self.many = (2 * self.accounts.len()).max(MANY);
     }

@@ -5,38 +5,41 @@ use std::time::{Duration, Instant};
 use quorate_core::base::crypto::PublicKey;
 use quorate_transport::ConnectionId;
 
-use crate::replica::refusals::{A_SECOND, AT_ONCE, LONGEST, Payer, Refusals};
+use crate::replica::refusals::{LONGEST, OF_CONNECTION, OF_KEY, Payer, Refusals};
 
 const CLIENT: Payer = Payer::Key(PublicKey([1; 32]));
 
 #[test]
 fn an_allowance_comes_back_and_a_debt_is_the_length_of_the_pause() {
-    let mut refusals = Refusals::default();
-    let begin = Instant::now();
-    let at = |millis| begin + Duration::from_millis(millis);
-    for _ in 0..AT_ONCE {
-        assert_eq!(refusals.bill(CLIENT, at(0)), None);
+    let connection = Payer::Connection(ConnectionId(1));
+    for (payer, allowance) in [(CLIENT, OF_KEY), (connection, OF_CONNECTION)] {
+        let mut refusals = Refusals::default();
+        let begin = Instant::now();
+        for _ in 0..allowance.at_once {
+            assert_eq!(refusals.bill(payer, begin), None);
+        }
+        // One is owed, then two.
+        let debt = |refusals: u64| {
+            Duration::from_nanos(refusals * 1_000_000_000 / u64::from(allowance.a_second))
+        };
+        assert_eq!(refusals.bill(payer, begin), Some(debt(1)));
+        assert_eq!(refusals.bill(payer, begin), Some(debt(2)));
+        // What others send is not its business.
+        assert_eq!(refusals.bill(Payer::Key(PublicKey([2; 32])), begin), None);
+        assert_eq!(refusals.bill(Payer::Connection(ConnectionId(2)), begin), None);
+        // When the debt is paid, it earns as many a second as before.
+        let paid = begin + debt(2) + Duration::from_secs(1);
+        for _ in 0..allowance.a_second {
+            assert_eq!(refusals.bill(payer, paid), None);
+        }
+        assert_eq!(refusals.bill(payer, paid), Some(debt(1)));
+        // However much it sends, it is heard again.
+        for _ in 0..100_000 {
+            assert!(refusals.bill(payer, paid).is_some_and(|pause| pause <= LONGEST));
+        }
+        assert_eq!(refusals.bill(payer, paid), Some(LONGEST));
+        assert_eq!(refusals.bill(payer, paid + LONGEST + debt(2)), None);
     }
-    // One is owed, then two.
-    let one = Duration::from_secs(1) / A_SECOND;
-    assert_eq!(refusals.bill(CLIENT, at(0)), Some(one));
-    assert_eq!(refusals.bill(CLIENT, at(0)), Some(2 * one));
-    // What others send is not its business.
-    assert_eq!(refusals.bill(Payer::Key(PublicKey([2; 32])), at(0)), None);
-    assert_eq!(refusals.bill(Payer::Connection(ConnectionId(1)), at(0)), None);
-    // The debt is paid after a sixteenth of a second; in a second more it earns as many.
-    let paid = begin + 2 * one + Duration::from_secs(1);
-    for _ in 0..A_SECOND {
-        assert_eq!(refusals.bill(CLIENT, paid), None);
-    }
-    assert_eq!(refusals.bill(CLIENT, paid), Some(one));
-    // However much it sends, it is heard again.
-    for _ in 0..100_000 {
-        assert!(refusals.bill(CLIENT, paid).is_some_and(|pause| pause <= LONGEST));
-    }
-    assert_eq!(refusals.bill(CLIENT, paid), Some(LONGEST));
-    let over = paid + LONGEST + one;
-    assert_eq!(refusals.bill(CLIENT, over), None);
 }
 
 #[test]
