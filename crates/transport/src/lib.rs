@@ -17,7 +17,8 @@
 //!   queue is full, the oldest message is dropped; the protocol sends again whatever matters. A
 //!   client that does not read is disconnected.
 //! * **Receiving pushes back.** While the [queue](inbound()) is full, in messages or in bytes, the
-//!   socket is not read.
+//!   socket is not read. A replica can also pause one client's connection
+//!   ([`ClientListener::pause`]).
 //! * **Announced lengths are not believed.** Memory grows only with the bytes that arrived.
 //!   Handshake and hello have a deadline, and so has the next whole frame (pings count). All client
 //!   connections share one memory budget, and a long frame waits for room in it. Connections are
@@ -44,6 +45,7 @@ mod link;
 pub mod measure;
 mod name;
 mod outbox;
+mod pause;
 mod peers;
 pub mod places;
 mod quic;

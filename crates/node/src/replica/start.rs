@@ -37,6 +37,7 @@ use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
 use super::proofs::Proofs;
 use super::queries::Queries;
+use super::refusals::Refusals;
 use super::replies::Replies;
 use super::requests::Requests;
 use super::routes::Routes;
@@ -357,6 +358,7 @@ impl Setup {
             received: shared.traces.clone().map(Received::new),
             events,
             standings: Standings::default(),
+            refusals: Refusals::default(),
             settled: Arc::clone(&shared.settled),
             epochs: Arc::clone(&shared.epochs),
             admission: Admission::new(Arc::clone(&shared.epochs)),

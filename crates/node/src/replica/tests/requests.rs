@@ -25,6 +25,7 @@ use crate::replica::epochs::Epochs;
 use crate::replica::feed::Watchers;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::metrics::Metrics;
+use crate::replica::refusals::Refusals;
 use crate::replica::requests::Requests;
 use crate::replica::settled::{Allowance, OLD_A_SECOND, Settled};
 use crate::replica::spread::Spread;
@@ -108,6 +109,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         received: None,
         events,
         standings: Standings::default(),
+        refusals: Refusals::default(),
         settled: Arc::clone(&settled),
         epochs: Arc::clone(&epochs),
         admission: Admission::new(Arc::clone(&epochs)),
