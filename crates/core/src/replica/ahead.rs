@@ -30,8 +30,8 @@
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
 //!   a frame waits for it, 50 ms at most. It asks somebody who may lie too, and 50 ms later the
-//!   proposer. Who told of a frame and did not send it is not asked for [`SILENT_FOR`], unless it
-//!   sends one after all. So a liar gains 50 ms in so much time, and not with each block.
+//!   proposer. A replica that told of a frame and did not send it is not asked for [`SILENT_FOR`],
+//!   unless it sends one after all. So a liar gains 50 ms in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
@@ -64,7 +64,7 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 /// what it sends for that is bounded, whatever their number.
 const PAUSE_EACH: Duration = Duration::from_millis(1);
 
-/// Who holds which frames, and what is still to be told.
+/// The holders of each frame, and what this replica still has to tell.
 #[derive(Debug)]
 pub(super) struct Ahead {
     dissemination: Dissemination,
@@ -254,7 +254,7 @@ impl Ahead {
         }
     }
 
-    /// What is told now.
+    /// The frames to tell of now.
     pub fn take_due(&mut self, now: Time) -> Option<Vec<ShortId>> {
         if self.to_tell.is_empty() || now < self.tells_at {
             return None;

@@ -71,7 +71,7 @@ struct Arrival<T: Types> {
     deadline: Time,
 }
 
-/// What is to be asked for, and of whom.
+/// The bodies to ask for, and the peers to ask.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Overdue {
     /// The peers to ask.
