@@ -10,15 +10,24 @@ use quorate_node::client::QueryError;
 use quorate_node::replica::Running;
 use quorate_node::replica::decide::End;
 
-use crate::{DEADLINE, World, answer, ask, status, submit, until, until_warned, warnings};
+use crate::{DEADLINE, World, answer, ask, end_of, status, submit, until, until_warned, warnings};
 
-/// Why each replica ended: its application.
-fn faults(replicas: Vec<Running>) -> Vec<String> {
-    let fault = |replica: Running| match replica.join() {
-        End::Application(reason) => reason,
+/// Waits until two of four have ended, stops the others, and gives why each has ended: its
+/// application.
+///
+/// The two that are left decide nothing: they may never learn that a block is committed, nor come
+/// to a snapshot.
+async fn faults(replicas: Vec<Running>) -> Vec<String> {
+    let ended = |replica: &&Running| replica.has_ended();
+    until("two have ended", || replicas.iter().filter(ended).count() > 1).await;
+    let fault = |replica: Running| match end_of(replica) {
+        End::Application(reason) => Some(reason),
+        End::Stopped => None,
         other => panic!("{other:?}"),
     };
-    replicas.into_iter().map(fault).collect()
+    let faults: Vec<String> = replicas.into_iter().filter_map(fault).collect();
+    assert!(faults.len() > 1, "{faults:?}");
+    faults
 }
 
 /// As a command at which the application panics.
@@ -30,9 +39,8 @@ async fn a_reply_that_is_too_long_is_named_and_its_command_can_be_skipped() {
     submit(&client, b"one").await;
     let waits = Arc::clone(&client);
     let long = tokio::spawn(async move { submit(&waits, b"long").await });
-    until("all have ended", || replicas.iter().all(Running::has_ended)).await;
     let named = format!("command 2 of session 1, digest {}", command_digest(b"long"));
-    for said in faults(replicas) {
+    for said in faults(replicas).await {
         assert!(said.starts_with("application `kv`: "), "{said}");
         assert!(said.contains("gave a reply of 8388609 bytes") && said.contains(&named), "{said}");
     }
@@ -81,11 +89,9 @@ async fn a_snapshot_that_breaks_the_contract_is_named() {
                 submit(&client, b"another").await;
             }
         });
-        // Two that have ended leave no quorum: the others may not come to a snapshot.
-        let ended = |replica: &&Running| replica.has_ended();
-        until("two have ended", || replicas.iter().filter(ended).count() > 1).await;
+        let faults = faults(replicas).await;
         submitting.abort();
-        for said in faults(replicas.into_iter().filter(Running::has_ended).collect()) {
+        for said in faults {
             assert!(said.contains("application `kv`") && said.contains(expected), "{said}");
         }
     }
