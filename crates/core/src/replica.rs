@@ -121,7 +121,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Self {
         let peers = committee.size();
-        let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE);
+        let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after);
         let mut mempool = Mempool::new(settings.mempool);
         if settings.dissemination == Dissemination::Ahead {
             mempool.share_among(committee.faults());

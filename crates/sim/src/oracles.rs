@@ -363,6 +363,9 @@ impl Oracles {
         if let Outcome::Rejected { reason, .. } = outcome
             && matches!(reason, Rejection::BeyondWindow | Rejection::AnswerForgotten)
         {
+            if let (Some(strict), Rejection::BeyondWindow) = (&mut self.strict, reason) {
+                strict.found_no_room();
+            }
             return;
         }
         let (session, first) = match outcome {

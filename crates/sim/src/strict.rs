@@ -211,6 +211,12 @@ impl Strict {
         }
     }
 
+    /// A frame was committed, and its session's window had no room for it. So it may be proposed
+    /// again, from now on any frame may.
+    pub fn found_no_room(&mut self) {
+        self.filtering = false;
+    }
+
     /// What was committed since this was last looked at.
     fn chain(&mut self, core: &Core) {
         let tree = core.protocol().tree();

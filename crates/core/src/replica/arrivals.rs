@@ -20,6 +20,7 @@ use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::protocols::protocol::{BlockOf, Types};
 
 /// How long the first peer has to send bodies. So long at most they are waited for before that.
+/// Where views are short it is less.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// The shortest wait for bodies that travel ahead.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -43,6 +44,8 @@ pub struct Arrivals<T: Types> {
     complete: VecDeque<Complete<T>>,
     /// How long bodies that travel ahead are waited for.
     wait: Duration,
+    /// The most of that. As long a peer has to send bodies that it told of.
+    longest_wait: Duration,
 }
 
 /// The bodies that a proposal lacks.
@@ -112,6 +115,7 @@ impl<T: Types> Arrival<T> {
         awaited: Vec<FrameId>,
         holder: impl Fn(&FrameId) -> Option<ReplicaId>,
         proposer: ReplicaId,
+        patience: Duration,
     ) -> BTreeMap<ReplicaId, Vec<FrameId>> {
         let mut asked: BTreeMap<ReplicaId, Vec<FrameId>> = BTreeMap::new();
         for id in awaited {
@@ -119,7 +123,7 @@ impl<T: Types> Arrival<T> {
             self.holders.extend(holder.map(|holder| (holder, id)));
             asked.entry(holder.unwrap_or(proposer)).or_default().push(id);
         }
-        (self.asked, self.deadline) = (0, now.after(PATIENCE));
+        (self.asked, self.deadline) = (0, now.after(patience));
         asked
     }
 
@@ -147,10 +151,13 @@ pub type Complete<T> = (ReplicaId, Verified<<T as Types>::Message>, BlockOf<T>, 
 
 impl<T: Types> Arrivals<T> {
     /// No proposals, of `peers` replicas, one of which is `me`. Up to `pipeline` of each may wait.
+    /// Bodies that travel ahead are waited for a quarter of `relay_after` at most, and whoever told
+    /// of them has another quarter. So the proposer is asked before the view is given up.
     #[must_use]
-    pub fn new(me: ReplicaId, peers: usize, pipeline: usize) -> Self {
+    pub fn new(me: ReplicaId, peers: usize, pipeline: usize, relay_after: Duration) -> Self {
         let (by_peer, complete) = (PerPeer::new(peers), VecDeque::new());
-        Self { me, pipeline, by_peer, complete, wait: PATIENCE }
+        let longest_wait = PATIENCE.min(relay_after / 4).max(LEAST_WAIT);
+        Self { me, pipeline, by_peer, complete, wait: longest_wait, longest_wait }
     }
 
     /// Takes in a proposal; `find` says which bodies are here, and `comes` which of the others are
@@ -170,7 +177,7 @@ impl<T: Types> Arrivals<T> {
         let missing = awaited.len() + to_ask.len();
         let until = now.after(self.wait);
         let (asked, deadline) = match to_ask.is_empty() {
-            true => (0, until.after(PATIENCE)),
+            true => (0, until.after(self.longest_wait)),
             false => (1, now.after(PATIENCE)),
         };
         let awaited = (!awaited.is_empty()).then_some((until, awaited));
@@ -210,7 +217,7 @@ impl<T: Types> Arrivals<T> {
             }
             for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
                 if arrival.awaited.is_some() {
-                    self.wait = (self.wait * 2).min(PATIENCE);
+                    self.wait = (self.wait * 2).min(self.longest_wait);
                 }
                 self.complete.push_back(arrival.into_complete(from));
             }
@@ -239,7 +246,8 @@ impl<T: Types> Arrivals<T> {
                 let awaited = arrival.take_awaited(now);
                 if !awaited.is_empty() {
                     self.wait = (self.wait / 2).max(LEAST_WAIT);
-                    let asked = arrival.ask_holders(now, awaited, |id| holder(id, from), from);
+                    let holder = |id: &FrameId| holder(id, from);
+                    let asked = arrival.ask_holders(now, awaited, holder, from, self.longest_wait);
                     overdue.to_ask.extend(asked);
                 }
                 if arrival.deadline <= now {
@@ -266,10 +274,15 @@ impl<T: Types> Arrivals<T> {
     /// Forgets proposals of views below `view`, and those that are not above the committed height:
     /// nobody will vote for them here.
     pub fn forget_below(&mut self, view: View, committed: Height) {
+        let is_over = |arrival: &mut Arrival<T>| {
+            arrival.block.view() < view || arrival.block.height() <= committed
+        };
         for waiting in &mut self.by_peer {
-            waiting.retain(|arrival| {
-                arrival.block.view() >= view && arrival.block.height() > committed
-            });
+            let over = waiting.extract_if(.., is_over);
+            // A wait that the end of its view cut short was in vain, too.
+            if over.filter(|arrival| arrival.awaited.is_some()).count() > 0 {
+                self.wait = (self.wait / 2).max(LEAST_WAIT);
+            }
         }
     }
 }
@@ -281,6 +294,8 @@ mod tests {
     use crate::base::types::{Digest, Epoch};
     use crate::protocols::hotstuff::block::{Block, Content};
     use crate::protocols::hotstuff::{Message, Types};
+
+    const RELAY_AFTER: Duration = Duration::from_secs(1);
 
     /// A proposal of r1 that names one frame.
     fn proposal(view: u64) -> (Verified<Message>, Arc<Block>) {
@@ -299,7 +314,7 @@ mod tests {
     /// Then somebody who has them is asked, and the wait is shorter the next time.
     #[test]
     fn bodies_on_their_way_are_waited_for() {
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
         let mut waits = Vec::new();
         for view in 1..=8 {
             let lacking = arrivals.add(Time(0), ReplicaId(1), proposal(view), |_| None, |_| true);
@@ -319,12 +334,29 @@ mod tests {
         assert_eq!(waits, [50_000, 25_000, 12_500, 6_250, 3_125, 1_562, 1_000, 1_000]);
     }
 
+    /// Where views end before the wait does, it is shorter from view to view all the same.
+    #[test]
+    fn a_wait_that_the_end_of_its_view_cuts_short_was_in_vain() {
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
+        let wait = |arrivals: &mut Arrivals<Types>, view| {
+            arrivals.add(Time(0), ReplicaId(1), proposal(view), |_| None, |_| true);
+            let wait = arrivals.deadline().expect("it waits").since(Time(0));
+            arrivals.forget_below(View(view + 1), Height(0));
+            assert_eq!(arrivals.deadline(), None);
+            wait.as_millis()
+        };
+        assert_eq!([1, 2, 3].map(|view| wait(&mut arrivals, view)), [50, 25, 12]);
+        let short = Duration::from_millis(40);
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, short);
+        assert_eq!(wait(&mut arrivals, 1), 10, "a quarter");
+    }
+
     /// Of a block's bodies one is nowhere, and its proposer is asked at once. That does not keep
     /// those from being asked for that were to come ahead.
     #[test]
     fn some_bodies_are_on_their_way_and_some_are_not() {
         let (ahead, nowhere) = (Digest([1; 32]), Digest([2; 32]));
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
         let proposal = proposal_of(1, vec![ahead, nowhere]);
         let lacking = arrivals.add(Time(0), ReplicaId(1), proposal, |_| None, |id| *id == ahead);
         assert_eq!(lacking, Lacking { any: true, to_ask: vec![nowhere] });
@@ -340,7 +372,7 @@ mod tests {
     /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
     #[test]
     fn peers_are_asked_less_and_less_often() {
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
         let lacking = arrivals.add(Time(0), ReplicaId(1), proposal(1), |_| None, |_| false);
         let mut asked = lacking.to_ask.len();
         let mut now = Time(0);

@@ -194,7 +194,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             (self.make)(&next),
         );
         let peers = next.size();
-        self.payload.arrivals = Arrivals::new(self.settings.me, peers, P::PIPELINE);
+        let settings = &self.settings;
+        self.payload.arrivals =
+            Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after);
         self.payload.retain(|_| false);
         self.catch_up = CatchUp::new(self.settings.max_snapshot_bytes);
         self.verifications.begin_epoch(peers);

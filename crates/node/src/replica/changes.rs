@@ -147,7 +147,7 @@ impl<T: Types> Requests<T> {
             return claimed;
         }
         let (changes, rest): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_change);
-        for Claimed { connection, claim, relay } in changes {
+        for Claimed { connection, claim, relay, .. } in changes {
             let frame = Arc::clone(claim.unverified());
             if self.standings.is_ended(connection) {
                 continue;

@@ -112,6 +112,8 @@ pub(super) struct Claimed {
     pub(super) connection: ConnectionId,
     pub(super) claim: Claim<SharedFrame>,
     pub(super) relay: bool,
+    /// Its session has executed what comes behind it. Anybody may have sent it again.
+    pub(super) is_old: bool,
 }
 
 /// The replica has ended.
@@ -225,7 +227,7 @@ impl<T: Types> Requests<T> {
         let named = self.spread.map(frames, least, name_all).into_iter().map(SharedFrame::from);
         let claim = |(frame, (connection, relay)): (SharedFrame, _)| {
             let claim = frame.claim(&self.chain);
-            Claimed { connection, claim, relay }
+            Claimed { connection, claim, relay, is_old: false }
         };
         named.zip(others).map(claim).collect()
     }
@@ -395,12 +397,12 @@ impl<T: Types> Requests<T> {
                 Known::New => rest.push(one),
                 Known::Old if allowed > 0 => {
                     allowed -= 1;
-                    rest.push(one);
+                    rest.push(Claimed { is_old: true, ..one });
                 }
                 // Its client asks again.
                 Known::Old => self.metrics.refuse("client_old_frame"),
                 Known::Executed => {
-                    let Claimed { connection, claim, relay } = one;
+                    let Claimed { connection, claim, relay, .. } = one;
                     let verdicts = vec![true; claim.checks().len()];
                     ready.extend(claim.settle(&verdicts).map(|frame| FromClient::Frame {
                         connection,
@@ -459,12 +461,13 @@ impl<T: Types> Requests<T> {
         let scheme = Arc::clone(&self.scheme);
         let verify = move |checks: Vec<Check>| scheme.verify(&checks);
         let verdicts = self.spread.map(checks, VERIFIED_BY_ONE, verify);
-        for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
+        for (one, verdict) in claimed.into_iter().zip(verdicts) {
+            let Claimed { connection, claim, relay, is_old } = one;
             let frame = Arc::clone(claim.unverified());
             if let Some(frame) = claim.settle(&[verdict]) {
                 let (key, place) = (frame.key(), (frame.session(), frame.first()));
                 self.standings.good(connection, key);
-                if self.admission.pay(&key, frame.count(), arrived) {
+                if is_old || self.admission.pay(&key, frame.count(), arrived) {
                     ready.push(FromClient::Frame { connection, frame, relay, arrived });
                 } else {
                     self.is_beyond_rate(connection, &key, place, arrived);

@@ -196,6 +196,18 @@ async fn forged_frames_use_up_nobody_s_rate() {
     assert_eq!(outcome(&mut stage, vec![frame(1, 5, 1)]), (1, 1));
 }
 
+/// Decided frames are there for everybody to pull. Whoever sends them again has an allowance, and
+/// their client's rate is none of it.
+#[tokio::test]
+async fn frames_that_are_sent_again_use_up_nobody_s_rate() {
+    let mut stage = stage_of(&key(50), committee()).await;
+    publish(&stage.epochs, limited(1));
+    stage.settled.note(&[frame(1, 5, 5000).into()], |_| Some(Sequence(5001)));
+    let old = (1..=100).map(|number| frame(1, 5, number)).collect();
+    assert_eq!(outcome_over(&mut stage, ConnectionId(2), old), (100, 100));
+    assert_eq!(outcome(&mut stage, vec![frame(1, 5, 5001)]), (1, 1));
+}
+
 /// So many frames of a client, beyond its rate, come over a connection. How many of these refusals
 /// are answered.
 fn answered(stage: &mut Stage, from: ConnectionId, frames: u64) -> u64 {

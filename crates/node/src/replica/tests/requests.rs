@@ -41,7 +41,7 @@ pub(super) struct Stage {
     pub(super) metrics: Arc<Metrics>,
     failed: Arc<AtomicUsize>,
     pub(super) checked: Arc<AtomicUsize>,
-    settled: Arc<Settled>,
+    pub(super) settled: Arc<Settled>,
     pub(super) epochs: Arc<Epochs>,
 }
 
