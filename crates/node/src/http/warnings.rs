@@ -311,11 +311,14 @@ impl Look<'_> {
     fn timeouts(&self) -> Option<(String, &'static str)> {
         let lost: u64 = self.minute.iter().map(|one| one.timeouts).sum();
         (lost >= TIMEOUTS_A_MINUTE).then(|| {
-            let what = format!("gave up on {lost} views within a minute");
+            let leader = self.metrics.gave_up_on.get();
+            let what = format!(
+                "gave up on {lost} views within a minute, the last of which replica {leader} led"
+            );
             (
                 what,
-                "a leader is down or too slow, or messages come late: see which replica leads the \
-                    views that are lost, and its disk and network",
+                "a leader is down or too slow, or messages come late: look at that replica's \
+                    process, processor, disk and network",
             )
         })
     }

@@ -85,6 +85,7 @@ impl<T: Types> Reach<T> {
             }
             Event::TimedOut(view) => {
                 metrics.timeouts_total.add(1);
+                metrics.gave_up_on.set(metrics.leader.get());
                 self.trouble.gave_up_at = Some(Instant::now());
                 tracing::debug!(%view, "gave up on a view");
             }

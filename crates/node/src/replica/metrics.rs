@@ -93,6 +93,8 @@ numbers!(
     mempool_bytes,
     /// Views this replica gave up on.
     timeouts_total,
+    /// The leader of the view that this replica gave up on last.
+    gave_up_on,
     /// Times this replica voted again after it had given up on views.
     failed_views_left_total,
     /// Nanoseconds from giving up, at the last of them, to that vote: what a failed view costs

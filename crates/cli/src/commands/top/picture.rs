@@ -101,24 +101,28 @@ impl Picture {
             }),
         };
         let highest = self.highest();
+        // First what is seen from outside: what replicas warn of often follows from it.
         for reading in now {
             match &reading.answer {
                 Err(error) => {
                     let remedy = "start it, or mend the way to its HTTP port";
                     tell(&reading.name, "critical", format!("unreachable: {error}"), remedy);
                 }
-                Ok(status) => {
-                    for warning in status["warnings"].as_array().into_iter().flatten() {
-                        let text = |name: &str| warning[name].as_str().unwrap_or_default();
-                        tell(&reading.name, text("level"), text("what").to_owned(), text("remedy"));
-                    }
+                Ok(status) if is_behind(status, highest) => {
                     let behind = highest - number(status, "committed_height");
-                    if behind > BEHIND {
-                        let what = format!("{behind} blocks behind the highest replica");
-                        let remedy = "if it does not catch up, look at its disk and network";
-                        tell(&reading.name, "warning", what, remedy);
-                    }
+                    let what = format!("{behind} blocks behind the highest replica");
+                    let remedy = "if it does not catch up, it is stopped or too slow: look at its \
+                                  process, processor, disk and network";
+                    tell(&reading.name, "warning", what, remedy);
                 }
+                Ok(_) => {}
+            }
+        }
+        for reading in now {
+            let Ok(status) = &reading.answer else { continue };
+            for warning in status["warnings"].as_array().into_iter().flatten() {
+                let text = |name: &str| warning[name].as_str().unwrap_or_default();
+                tell(&reading.name, text("level"), text("what").to_owned(), text("remedy"));
             }
         }
         let rank = |one: &Trouble| match one.level.as_str() {
@@ -141,6 +145,7 @@ impl Picture {
                 None => Mood::Faint,
                 Some(None) => Mood::Critical,
                 Some(Some(status)) if status["ready"] != true => Mood::Warning,
+                Some(Some(status)) if is_behind(status, self.highest()) => Mood::Warning,
                 Some(Some(_)) => Mood::Plain,
             };
             lines.push(line(mood, text.to_owned()));
@@ -196,7 +201,9 @@ impl Picture {
             return format!("quorate top   none of {} replicas answers", self.replicas.len());
         };
         let text = |name: &str| status[name].as_str().unwrap_or_default();
-        let ready = self.statuses().filter(|status| status["ready"] == true).count();
+        let highest = self.highest();
+        let is_ready = |status: &&Value| status["ready"] == true && !is_behind(status, highest);
+        let ready = self.statuses().filter(is_ready).count();
         format!(
             "chain {}   {}, {}   {ready} of {} replicas ready",
             text("chain"),
@@ -270,6 +277,9 @@ impl Replica {
         row[0].clone_from(&self.name);
         row[1].clone_from(&self.state);
         let Some(status) = &self.status else { return row };
+        if self.state == "ready" && is_behind(status, highest) {
+            "behind".clone_into(&mut row[1]);
+        }
         let height = number(status, "committed_height");
         row[2] = number(status, "view").to_string();
         row[3] = number(status, "leader").to_string();
@@ -284,6 +294,11 @@ impl Replica {
         row[12].clone_from(&self.busiest);
         row
     }
+}
+
+/// Whether a replica executes what others executed long ago.
+fn is_behind(status: &Value, highest: u64) -> bool {
+    highest - number(status, "committed_height") > BEHIND
 }
 
 /// In a word; the reason stands among the warnings.
@@ -367,10 +382,12 @@ mod tests {
             told,
             [
                 "critical: replica 2: unreachable: no route",
-                "warning: replicas 0, 1: slow",
                 "warning: replica 1: 101 blocks behind the highest replica",
+                "warning: replicas 0, 1: slow",
             ]
         );
+        assert!(lines[0].contains("1 of 4 replicas ready"), "{}", lines[0]);
+        assert!(lines.iter().any(|line| line.starts_with("1        behind")), "{lines:?}");
     }
 
     #[test]
