@@ -31,8 +31,8 @@
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
 //!   a frame waits for it, 50 ms at most, and less where views are short (`arrivals`). It asks
 //!   somebody who may lie too, and as much later the proposer. A replica that told of a frame and
-//!   did not send it is not asked for [`SILENT_FOR`], unless it sends one after all. So a liar gains
-//!   50 ms in so much time, and not with each block.
+//!   did not send it is not asked for [`SILENT_FOR`], unless it sends one after all. So a liar
+//!   gains 50 ms in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
