@@ -7,7 +7,7 @@ use super::Avalanche;
 use super::dag::inserting::Insertion;
 use super::interface::{Effects, NotTaken, Output, Past};
 use super::names::{TransactionId, VertexId};
-use super::state::{Fate, Spent};
+use super::state::{Fate, Slot};
 use super::vertex::{MAX_INPUTS, MAX_PARENTS, Transaction, Vertex};
 use crate::base::types::{Duration, Time};
 
@@ -17,6 +17,19 @@ const OTHERS: u32 = 8;
 const MOST: u64 = 4096;
 /// The longest wait for a no-op, in times of the first.
 const BACK_OFF: u32 = 64;
+
+/// On which vertices a new one of this node may stand, of those that may be parents. A peer may
+/// bring any number of new ones that nobody else knows, and whatever stands on one is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// On any: it is fast, and mostly all of them are good.
+    None,
+    /// A no-op for a transaction of this node's clients: on those whose polls succeeded, and on
+    /// this node's own.
+    Own,
+    /// A transaction was in a vertex already, and was stuck: on those alone whose polls succeeded.
+    Again,
+}
 
 impl<T: Transaction> Avalanche<T> {
     /// Takes transactions of clients.
@@ -64,11 +77,17 @@ impl<T: Transaction> Avalanche<T> {
             if ids.is_empty() {
                 return;
             }
-            let parents = self.parents(extra);
+            let again = ids.iter().any(|id| self.own.was_issued(id));
+            let parents = self.parents(extra, if again { Care::Again } else { Care::None });
             let found = ids.iter().filter_map(|id| self.own.get(id).cloned()).collect();
             let vertex = Arc::new(Vertex::new(parents, found));
-            let known = self.dag.vertices.contains_key(&vertex.id());
-            if known || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
+            let known = self.dag.vertices.get(&vertex.id()).copied();
+            if known.is_some_and(|at| self.dag.slots[at].is_vain()) {
+                // Others had no room for it, and there is nothing else to vouch for.
+                self.polls.wait(vertex.id(), true, 0);
+                self.polls.own += 1;
+            }
+            if known.is_some() || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
                 // No room, or nothing new to vouch for: once more, soon.
                 let soon = now.after(self.settings.stuck_after);
                 ids.iter().for_each(|id| self.own.again_at(id, soon));
@@ -91,7 +110,7 @@ impl<T: Transaction> Avalanche<T> {
             let Some(transaction) = self.own.get(&id).cloned() else { continue };
             let mut needed = extra.clone();
             let ready = self.needs(&transaction, past, &mut needed);
-            let rival = self.has_rival(&id, &transaction);
+            let rival = self.dag.has_rival(&transaction);
             let twice = transaction.inputs().iter().any(|input| spent.contains(input));
             let alone = !rival || taken.is_empty();
             let fits = needed.len() <= MAX_PARENTS && !twice && alone;
@@ -121,7 +140,7 @@ impl<T: Transaction> Avalanche<T> {
                 return past.has_transaction(of);
             };
             let mut homes = self.dag.homes(tx);
-            homes.retain(|home| !self.dag.is_deepest(*home));
+            homes.retain(|home| !self.dag.is_too_deep(*home));
             let strong = homes.iter().find(|home| self.dag.strongly_prefers(**home));
             let home = strong.or(homes.first());
             into.extend(home.map(|home| self.dag.id(*home)));
@@ -129,17 +148,15 @@ impl<T: Transaction> Avalanche<T> {
         })
     }
 
-    fn has_rival(&self, id: &TransactionId, transaction: &T) -> bool {
-        transaction.inputs().iter().any(|input| match self.dag.spent.get(input) {
-            Some(Spent::One(of)) => self.dag.txs[*of].id != *id,
-            Some(Spent::Set(set)) => set.contested || self.dag.txs[set.preferred].id != *id,
-            None => false,
-        })
-    }
-
-    fn parents(&mut self, extra: BTreeSet<VertexId>) -> Vec<VertexId> {
+    fn parents(&mut self, extra: BTreeSet<VertexId>, care: Care) -> Vec<VertexId> {
         let most = self.settings.parents.min(MAX_PARENTS - extra.len().min(MAX_PARENTS));
-        let drawn = self.dag.choose_parents(most, &mut self.random);
+        let fits = |slot: &Slot<T>| match care {
+            Care::None => true,
+            Care::Own => slot.is_supported() || slot.from.is_none(),
+            Care::Again => slot.is_supported(),
+        };
+        let fits = |slot: &Slot<T>| planted!("avalanche-again-on-any", true, fits(slot));
+        let drawn = self.dag.choose_parents(most, fits, &mut self.random);
         let drawn: Vec<_> = drawn.into_iter().map(|at| self.dag.id(at)).collect();
         Vec::from_iter(extra.into_iter().chain(drawn).collect::<BTreeSet<_>>())
     }
@@ -202,7 +219,8 @@ impl<T: Transaction> Avalanche<T> {
         }
         let parents = match risky {
             Some(tip) => vec![self.dag.id(tip)],
-            None => self.parents(BTreeSet::new()),
+            None if self.own.len() > 0 => self.parents(BTreeSet::new(), Care::Own),
+            None => self.parents(BTreeSet::new(), Care::None),
         };
         let vertex = Arc::new(Vertex::new(parents, Vec::new()));
         if !self.dag.vertices.contains_key(&vertex.id())

@@ -1,6 +1,9 @@
 //! Which vertices a new one may vouch for (white paper, section 3.4): the strongly preferred ones
 //! without such children.
 //!
+//! One whose own poll was lost is none of them until a descendant's succeeds: most others refuse
+//! it, or prefer a rival, and they would answer the same of whatever stands on it.
+//!
 //! Deviation: in the white paper a payment may vouch for a rival whose own poll succeeded. Others
 //! may prefer the other one, and the payment is stuck. Here only no-ops do, until the rival has had
 //! β₁ successful polls in a row.
@@ -25,20 +28,23 @@ fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
 }
 
 impl<T: Transaction> Dag<T> {
-    /// Up to `most` parents, drawn. Of a crowd those come first that bring polls to a pending
+    /// Up to `most` parents that fit, drawn. Of a crowd those come first that bring polls to a pending
     /// transaction: no-ops cost nothing, and among thousands of them it would get none.
     pub(in super::super) fn choose_parents(
         &mut self,
         most: usize,
+        fits: impl Fn(&Slot<T>) -> bool,
         random: &mut Random,
     ) -> Vec<u32> {
-        let is_crowd = self.frontier.len() > CROWD;
+        let all = self.frontier.iter().copied().filter(|at| fits(&self.slots[*at]));
+        let all: Vec<u32> = all.collect();
+        let is_crowd = all.len() > CROWD;
         let (first, rest): (Vec<u32>, Vec<u32>) =
             if planted!("avalanche-parents-of-any-use", false, is_crowd) {
                 let useful = self.useful();
-                self.frontier.iter().partition(|at| self.slots[**at].stamp == useful)
+                all.into_iter().partition(|at| self.slots[*at].stamp == useful)
             } else {
-                (self.frontier.iter().copied().collect(), Vec::new())
+                (all, Vec::new())
             };
         let mut drawn = draw(first, most, random);
         drawn.extend(draw(rest, most - drawn.len(), random));
@@ -76,7 +82,9 @@ impl<T: Transaction> Dag<T> {
     pub(super) fn refresh(&mut self, at: u32) {
         self.file(at);
         let slot = &self.slots[at];
-        let eligible = slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0;
+        let is_vain = planted!("avalanche-vain-parents", false, slot.is_vain());
+        let eligible =
+            slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0 && !is_vain;
         if eligible == slot.eligible {
             return;
         }
