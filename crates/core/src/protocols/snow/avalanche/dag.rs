@@ -12,7 +12,7 @@ mod counting;
 mod depth;
 mod dropping;
 pub(super) mod inserting;
-mod parents;
+pub(super) mod parents;
 pub(super) mod room;
 mod strays;
 

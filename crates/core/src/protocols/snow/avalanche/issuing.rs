@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Avalanche;
 use super::dag::inserting::Insertion;
+use super::dag::parents::Rank;
 use super::interface::{Effects, NotTaken, Output, Past};
 use super::names::{TransactionId, VertexId};
 use super::state::{Fate, Slot};
@@ -15,6 +16,8 @@ use crate::base::types::{Duration, Time};
 /// many times, and up to as many times more as there are nodes, at most [`MOST`].
 const OTHERS: u32 = 8;
 const MOST: u64 = 4096;
+/// Vertices whose polls were lost that are asked about again with a no-op.
+const AGAIN: usize = 4;
 /// The longest wait for a no-op, in times of the first.
 const BACK_OFF: u32 = 64;
 
@@ -24,10 +27,10 @@ const BACK_OFF: u32 = 64;
 enum Care {
     /// On any: it is fast, and mostly all of them are good.
     None,
-    /// A no-op for a transaction of this node's clients: on those whose polls succeeded, and on
-    /// this node's own.
+    /// A no-op while vertices of this node are pending: on these, and on accepted ones, so that
+    /// whoever missed those hears of them.
     Own,
-    /// A transaction was in a vertex already, and was stuck: on those alone whose polls succeeded.
+    /// A transaction was in a vertex already, and was stuck: on accepted ones.
     Again,
 }
 
@@ -81,13 +84,7 @@ impl<T: Transaction> Avalanche<T> {
             let parents = self.parents(extra, if again { Care::Again } else { Care::None });
             let found = ids.iter().filter_map(|id| self.own.get(id).cloned()).collect();
             let vertex = Arc::new(Vertex::new(parents, found));
-            let known = self.dag.vertices.get(&vertex.id()).copied();
-            if known.is_some_and(|at| self.dag.slots[at].is_vain()) {
-                // Others had no room for it, and there is nothing else to vouch for.
-                self.polls.wait(vertex.id(), true, 0);
-                self.polls.own += 1;
-            }
-            if known.is_some() || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
+            if self.is_known(&vertex) || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
                 // No room, or nothing new to vouch for: once more, soon.
                 let soon = now.after(self.settings.stuck_after);
                 ids.iter().for_each(|id| self.own.again_at(id, soon));
@@ -150,15 +147,32 @@ impl<T: Transaction> Avalanche<T> {
 
     fn parents(&mut self, extra: BTreeSet<VertexId>, care: Care) -> Vec<VertexId> {
         let most = self.settings.parents.min(MAX_PARENTS - extra.len().min(MAX_PARENTS));
-        let fits = |slot: &Slot<T>| match care {
-            Care::None => true,
-            Care::Own => slot.is_supported() || slot.from.is_none(),
-            Care::Again => slot.is_supported(),
+        let is_own = |slot: &Slot<T>| slot.fate == Fate::Pending && slot.from.is_none();
+        let rank = |slot: &Slot<T>| match care {
+            Care::None => Some(Rank::First),
+            Care::Own if is_own(slot) => Some(Rank::First),
+            Care::Own | Care::Again => (slot.fate == Fate::Accepted).then_some(Rank::Second),
         };
-        let fits = |slot: &Slot<T>| planted!("avalanche-again-on-any", true, fits(slot));
-        let drawn = self.dag.choose_parents(most, fits, &mut self.random);
+        let rank = |slot: &Slot<T>| planted!("avalanche-again-on-any", Some(Rank::First), rank(slot));
+        let drawn = self.dag.choose_parents(most, rank, &mut self.random);
         let drawn: Vec<_> = drawn.into_iter().map(|at| self.dag.id(at)).collect();
         Vec::from_iter(extra.into_iter().chain(drawn).collect::<BTreeSet<_>>())
+    }
+
+    /// Whether a vertex is in memory. If its poll was lost, it is asked about again: others had no
+    /// room for it, and there is nothing else to vouch for.
+    fn is_known(&mut self, vertex: &Vertex<T>) -> bool {
+        let at = self.dag.vertices.get(&vertex.id()).copied();
+        if let Some(at) = at.filter(|at| self.dag.slots[*at].is_vain()) {
+            self.ask_again(at, true);
+        }
+        at.is_some()
+    }
+
+    fn ask_again(&mut self, at: u32, own: bool) {
+        self.dag.is_open(at);
+        self.polls.wait(self.dag.id(at), own, 0);
+        self.polls.own += usize::from(own);
     }
 
     /// Looks at those of this node's transactions that are stuck. One without a rival is issued
@@ -211,6 +225,10 @@ impl<T: Transaction> Avalanche<T> {
             self.own.no_op_at = Some(rest.max(now.after(self.own.no_op_wait / 4)));
             return;
         }
+        // Others may have had no room for them when they were asked, and nothing stands on them.
+        for at in self.dag.choose_vain(AGAIN, &mut self.random) {
+            self.ask_again(at, false);
+        }
         let longest = self.settings.no_op_after * BACK_OFF;
         self.own.no_op_wait = (self.own.no_op_wait * 2).min(longest);
         self.await_no_op(now);
@@ -219,11 +237,15 @@ impl<T: Transaction> Avalanche<T> {
         }
         let parents = match risky {
             Some(tip) => vec![self.dag.id(tip)],
-            None if self.own.len() > 0 => self.parents(BTreeSet::new(), Care::Own),
-            None => self.parents(BTreeSet::new(), Care::None),
+            None => {
+                let mut ends = self.dag.frontier.iter().map(|at| &self.dag.slots[*at]);
+                let has_own =
+                    ends.any(|slot| slot.fate == Fate::Pending && slot.from.is_none());
+                self.parents(BTreeSet::new(), if has_own { Care::Own } else { Care::None })
+            }
         };
         let vertex = Arc::new(Vertex::new(parents, Vec::new()));
-        if !self.dag.vertices.contains_key(&vertex.id())
+        if !self.is_known(&vertex)
             && !vertex.parents().is_empty()
             && matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_))
         {

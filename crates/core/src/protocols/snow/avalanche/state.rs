@@ -78,11 +78,11 @@ pub(super) struct Slot<T> {
 pub(super) enum Leaf {
     /// It is not strongly preferred.
     Weak,
-    /// It is, and nothing is lost with it: no pending transaction is in it alone.
-    Spare,
     /// It is, but its poll was lost, and none of it or of a descendant succeeded: it is preferred
     /// here in [vain](Slot::is_vain).
     Vain,
+    /// It is, and nothing is lost with it: no pending transaction is in it alone.
+    Spare,
 }
 
 impl<T> Slot<T> {
@@ -90,11 +90,6 @@ impl<T> Slot<T> {
     /// it, or prefer a rival.
     pub(super) fn is_vain(&self) -> bool {
         self.lost && self.chits == 0
-    }
-
-    /// Whether a poll showed that most others prefer it, or it is accepted.
-    pub(super) fn is_supported(&self) -> bool {
-        self.fate == Fate::Accepted || self.chits > 0
     }
 }
 

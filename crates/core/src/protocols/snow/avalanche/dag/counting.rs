@@ -63,9 +63,15 @@ impl<T: Transaction> Dag<T> {
         }
     }
 
-    /// The poll of a vertex was lost: this many seats were against it.
+    /// The poll of a vertex was lost: too many seats were against it.
     pub(in super::super) fn lose(&mut self, vertex: u32) {
         self.slots[vertex].lost = true;
+        self.refresh(vertex);
+    }
+
+    /// A vertex is asked about again.
+    pub(in super::super) fn is_open(&mut self, vertex: u32) {
+        self.slots[vertex].lost = false;
         self.refresh(vertex);
     }
 

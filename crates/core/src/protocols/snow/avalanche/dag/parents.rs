@@ -17,6 +17,13 @@ use super::Dag;
 /// Possible parents that are no crowd: as many as may be there besides pending ones.
 const CROWD: usize = 256;
 
+/// Which vertices are drawn first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Rank {
+    First,
+    Second,
+}
+
 /// Up to `most` of them.
 fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
     for place in 0..most.min(all.len()) {
@@ -28,26 +35,30 @@ fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
 }
 
 impl<T: Transaction> Dag<T> {
-    /// Up to `most` parents that fit, drawn. Of a crowd those come first that bring polls to a pending
-    /// transaction: no-ops cost nothing, and among thousands of them it would get none.
+    /// Up to `most` parents, drawn: of those with the first rank, and then of those with the second.
+    /// Of a crowd those come first that bring polls to a pending transaction: no-ops cost nothing,
+    /// and among thousands of them it would get none.
     pub(in super::super) fn choose_parents(
         &mut self,
         most: usize,
-        fits: impl Fn(&Slot<T>) -> bool,
+        rank: impl Fn(&Slot<T>) -> Option<Rank>,
         random: &mut Random,
     ) -> Vec<u32> {
-        let all = self.frontier.iter().copied().filter(|at| fits(&self.slots[*at]));
-        let all: Vec<u32> = all.collect();
-        let is_crowd = all.len() > CROWD;
-        let (first, rest): (Vec<u32>, Vec<u32>) =
-            if planted!("avalanche-parents-of-any-use", false, is_crowd) {
-                let useful = self.useful();
-                all.into_iter().partition(|at| self.slots[*at].stamp == useful)
-            } else {
-                (all, Vec::new())
-            };
-        let mut drawn = draw(first, most, random);
-        drawn.extend(draw(rest, most - drawn.len(), random));
+        let mut drawn = Vec::new();
+        for of in [Rank::First, Rank::Second] {
+            let all = self.frontier.iter().copied();
+            let all: Vec<u32> = all.filter(|at| rank(&self.slots[*at]) == Some(of)).collect();
+            let is_crowd = all.len() > CROWD;
+            let (first, rest): (Vec<u32>, Vec<u32>) =
+                if planted!("avalanche-parents-of-any-use", false, is_crowd) {
+                    let useful = self.useful();
+                    all.into_iter().partition(|at| self.slots[*at].stamp == useful)
+                } else {
+                    (all, Vec::new())
+                };
+            drawn.extend(draw(first, most - drawn.len(), random));
+            drawn.extend(draw(rest, most - drawn.len(), random));
+        }
         drawn.into_iter().map(|at| self.not_too_deep(at)).collect()
     }
 
@@ -72,6 +83,15 @@ impl<T: Transaction> Dag<T> {
             }
         }
         stamp
+    }
+
+    /// Up to `most` pending vertices that are preferred in vain, drawn.
+    pub(in super::super) fn choose_vain(&self, most: usize, random: &mut Random) -> Vec<u32> {
+        let is_vain = |slot: &Slot<T>| {
+            slot.fate == Fate::Pending && slot.is_vain() && slot.weak == 0 && slot.risky == 0
+        };
+        let all = self.slots.iter().filter(|(_, slot)| is_vain(slot)).map(|(at, _)| at).collect();
+        draw(all, planted!("avalanche-vain-for-ever", 0, most), random)
     }
 
     pub(in super::super) fn id(&self, at: u32) -> VertexId {

@@ -5,9 +5,9 @@
 //!
 //! What this node prefers is not forgotten: its answers are what others count. So only three kinds
 //! of vertices give way, and all are without children: those that are not strongly preferred; those
-//! that have waited for long and have no pending transaction that is in them alone; and those that
-//! have waited for long and are preferred [in vain](Slot::is_vain). The last cannot undo what others
-//! accepted. They accept a transaction after successful polls of it and its descendants: so nearly
+//! that have waited and are preferred [in vain](Slot::is_vain); and those that have waited for long
+//! and have no pending transaction that is in them alone. To forget the second cannot undo what
+//! others accepted. They accept a transaction after successful polls of it and its descendants: so nearly
 //! all nodes prefer these, and a poll of one of them succeeds here.
 //!
 //! **The valve.** A faulty node may hand its payments to each correct one, which pass them on. Then
@@ -33,11 +33,15 @@ const LEAST: usize = 256;
 /// How long a vertex that is strongly preferred waits before it may give way, and how long the
 /// oldest one waits before the valve opens.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that is preferred in vain waits.
+const VAIN: Duration = Duration::from_secs(2);
 /// The most vertices that give way to one.
 const VICTIMS: usize = 64;
 /// Vertices of a peer that pass its valve in a second: some times what a node without room for its
 /// own payments issues.
 const VALVE: u32 = 16;
+/// The reserve of all valves together: so many of the largest shares.
+const VALVES: usize = 3;
 /// Beyond its share a peer has one of so many parts of it for what passes its valve.
 const RESERVE: usize = 4;
 
@@ -100,15 +104,15 @@ impl<T: Transaction> Dag<T> {
                 None => return Room::None,
             }
         }
-        // The valve's reserve is half of what is kept for this node's own.
+        // What is kept for this node's own, and the reserve of all valves besides.
         let Limits { vertices, weight, .. } = self.limits;
         let fits = |victims: &Victims, by_valve: bool| {
             let parts = match (of.from, by_valve) {
                 (None, _) => 0,
                 (Some(_), true) => 1,
-                (Some(_), false) => 2,
+                (Some(_), false) => 1 + VALVES,
             };
-            let kept = |of: usize| parts * of / (2 * SHARES);
+            let kept = |of: usize| parts * of / SHARES;
             let is_light = self.weight - victims.weight + of.weight <= weight - kept(weight);
             self.slots.len() - victims.all.len() < vertices - kept(vertices)
                 && planted!("avalanche-weight-unbounded", true, is_light)
@@ -209,12 +213,11 @@ impl<T: Transaction> Dag<T> {
         fits: impl Fn(&Victims) -> bool,
     ) -> Option<Victims> {
         let mut victims = taken.clone();
-        let long_ago = of.now.0.checked_sub(PATIENCE.as_nanos() as u64).map(Time);
-        let long_ago = planted!("avalanche-preferred-stay", None, long_ago);
+        let before = |span: Duration| of.now.0.checked_sub(span.as_nanos() as u64).map(Time);
         let kinds = [
             (Leaf::Weak, Some(Time(u64::MAX))),
-            (Leaf::Spare, long_ago),
-            (Leaf::Vain, planted!("avalanche-vain-stay", None, long_ago)),
+            (Leaf::Vain, planted!("avalanche-vain-stay", None, before(VAIN))),
+            (Leaf::Spare, planted!("avalanche-preferred-stay", None, before(PATIENCE))),
         ];
         let all = peers.iter().flat_map(|peer| {
             let of_kind = |(leaf, until): (Leaf, Option<Time>)| {
@@ -276,8 +279,8 @@ impl<T: Transaction> Dag<T> {
             Some(Leaf::Weak)
         } else {
             let nothing_lost = planted!("avalanche-preferred-forgotten", true, slot.sole == 0);
-            let vain = slot.is_vain().then_some(Leaf::Vain);
-            if nothing_lost { Some(Leaf::Spare) } else { vain }.filter(|_| is_leaf)
+            let spare = nothing_lost.then_some(Leaf::Spare);
+            if slot.is_vain() { Some(Leaf::Vain) } else { spare }.filter(|_| is_leaf)
         };
         let before = std::mem::replace(&mut slot.leaf, leaf);
         if before != leaf {
