@@ -277,7 +277,8 @@ fn balance(arguments: &Query, format: Format) -> Result<(), Failure> {
 fn hold(home: &Path) -> Result<FolderLock, Failure> {
     wallet::hold(home).map_err(|error| match error {
         LockError::Held { pid, .. } => {
-            let by = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+            let by =
+                pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
             let what = format!("{by} is paying from this wallet");
             let remedy = "wait until it ends: two payments at once may spend one output twice";
             failure(Exit::Failed, what, home, remedy)

@@ -12,7 +12,7 @@ mod counting;
 mod depth;
 mod dropping;
 pub(super) mod inserting;
-pub(super) mod parents;
+mod parents;
 pub(super) mod room;
 mod strays;
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::Avalanche;
 use super::dag::inserting::Insertion;
-use super::dag::parents::Rank;
 use super::interface::{Effects, NotTaken, Output, Past};
 use super::names::{TransactionId, VertexId};
-use super::state::{Fate, Slot};
+use super::state::Fate;
 use super::vertex::{MAX_INPUTS, MAX_PARENTS, Transaction, Vertex};
 use crate::base::types::{Duration, Time};
 
@@ -20,19 +19,6 @@ const MOST: u64 = 4096;
 const AGAIN: usize = 4;
 /// The longest wait for a no-op, in times of the first.
 const BACK_OFF: u32 = 64;
-
-/// On which vertices a new one of this node may stand, of those that may be parents. A peer may
-/// bring any number of new ones that nobody else knows, and whatever stands on one is stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Care {
-    /// On any: it is fast, and mostly all of them are good.
-    None,
-    /// A no-op while vertices of this node are pending: on these, and on accepted ones, so that
-    /// whoever missed those hears of them.
-    Own,
-    /// A transaction was in a vertex already, and was stuck: on accepted ones.
-    Again,
-}
 
 impl<T: Transaction> Avalanche<T> {
     /// Takes transactions of clients.
@@ -80,11 +66,12 @@ impl<T: Transaction> Avalanche<T> {
             if ids.is_empty() {
                 return;
             }
-            let again = ids.iter().any(|id| self.own.was_issued(id));
-            let parents = self.parents(extra, if again { Care::Again } else { Care::None });
+            let parents = self.parents(extra);
             let found = ids.iter().filter_map(|id| self.own.get(id).cloned()).collect();
             let vertex = Arc::new(Vertex::new(parents, found));
-            if self.is_known(&vertex) || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
+            if self.is_known(&vertex)
+                || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_))
+            {
                 // No room, or nothing new to vouch for: once more, soon.
                 let soon = now.after(self.settings.stuck_after);
                 ids.iter().for_each(|id| self.own.again_at(id, soon));
@@ -145,16 +132,9 @@ impl<T: Transaction> Avalanche<T> {
         })
     }
 
-    fn parents(&mut self, extra: BTreeSet<VertexId>, care: Care) -> Vec<VertexId> {
+    fn parents(&mut self, extra: BTreeSet<VertexId>) -> Vec<VertexId> {
         let most = self.settings.parents.min(MAX_PARENTS - extra.len().min(MAX_PARENTS));
-        let is_own = |slot: &Slot<T>| slot.fate == Fate::Pending && slot.from.is_none();
-        let rank = |slot: &Slot<T>| match care {
-            Care::None => Some(Rank::First),
-            Care::Own if is_own(slot) => Some(Rank::First),
-            Care::Own | Care::Again => (slot.fate == Fate::Accepted).then_some(Rank::Second),
-        };
-        let rank = |slot: &Slot<T>| planted!("avalanche-again-on-any", Some(Rank::First), rank(slot));
-        let drawn = self.dag.choose_parents(most, rank, &mut self.random);
+        let drawn = self.dag.choose_parents(most, &mut self.random);
         let drawn: Vec<_> = drawn.into_iter().map(|at| self.dag.id(at)).collect();
         Vec::from_iter(extra.into_iter().chain(drawn).collect::<BTreeSet<_>>())
     }
@@ -237,12 +217,7 @@ impl<T: Transaction> Avalanche<T> {
         }
         let parents = match risky {
             Some(tip) => vec![self.dag.id(tip)],
-            None => {
-                let mut ends = self.dag.frontier.iter().map(|at| &self.dag.slots[*at]);
-                let has_own =
-                    ends.any(|slot| slot.fate == Fate::Pending && slot.from.is_none());
-                self.parents(BTreeSet::new(), if has_own { Care::Own } else { Care::None })
-            }
+            None => self.parents(BTreeSet::new()),
         };
         let vertex = Arc::new(Vertex::new(parents, Vec::new()));
         if !self.is_known(&vertex)

@@ -82,11 +82,6 @@ impl<T: Transaction> Own<T> {
         self.mine.get(id).is_some_and(|mine| mine.due.is_none())
     }
 
-    /// Whether it was in a vertex already.
-    pub(super) fn was_issued(&self, id: &TransactionId) -> bool {
-        self.mine.get(id).is_some_and(|mine| mine.issued > 0)
-    }
-
     pub(super) fn add(&mut self, id: TransactionId, transaction: T) {
         self.weight += transaction.weight();
         for input in transaction.inputs() {

@@ -17,13 +17,6 @@ use super::Dag;
 /// Possible parents that are no crowd: as many as may be there besides pending ones.
 const CROWD: usize = 256;
 
-/// Which vertices are drawn first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Rank {
-    First,
-    Second,
-}
-
 /// Up to `most` of them.
 fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
     for place in 0..most.min(all.len()) {
@@ -35,30 +28,23 @@ fn draw(mut all: Vec<u32>, most: usize, random: &mut Random) -> Vec<u32> {
 }
 
 impl<T: Transaction> Dag<T> {
-    /// Up to `most` parents, drawn: of those with the first rank, and then of those with the second.
-    /// Of a crowd those come first that bring polls to a pending transaction: no-ops cost nothing,
-    /// and among thousands of them it would get none.
+    /// Up to `most` parents, drawn. Of a crowd those come first that bring polls to a pending
+    /// transaction: no-ops cost nothing, and among thousands of them it would get none.
     pub(in super::super) fn choose_parents(
         &mut self,
         most: usize,
-        rank: impl Fn(&Slot<T>) -> Option<Rank>,
         random: &mut Random,
     ) -> Vec<u32> {
-        let mut drawn = Vec::new();
-        for of in [Rank::First, Rank::Second] {
-            let all = self.frontier.iter().copied();
-            let all: Vec<u32> = all.filter(|at| rank(&self.slots[*at]) == Some(of)).collect();
-            let is_crowd = all.len() > CROWD;
-            let (first, rest): (Vec<u32>, Vec<u32>) =
-                if planted!("avalanche-parents-of-any-use", false, is_crowd) {
-                    let useful = self.useful();
-                    all.into_iter().partition(|at| self.slots[*at].stamp == useful)
-                } else {
-                    (all, Vec::new())
-                };
-            drawn.extend(draw(first, most - drawn.len(), random));
-            drawn.extend(draw(rest, most - drawn.len(), random));
-        }
+        let is_crowd = self.frontier.len() > CROWD;
+        let (first, rest): (Vec<u32>, Vec<u32>) =
+            if planted!("avalanche-parents-of-any-use", false, is_crowd) {
+                let useful = self.useful();
+                self.frontier.iter().partition(|at| self.slots[**at].stamp == useful)
+            } else {
+                (self.frontier.iter().copied().collect(), Vec::new())
+            };
+        let mut drawn = draw(first, most, random);
+        drawn.extend(draw(rest, most - drawn.len(), random));
         drawn.into_iter().map(|at| self.not_too_deep(at)).collect()
     }
 
@@ -103,8 +89,7 @@ impl<T: Transaction> Dag<T> {
         self.file(at);
         let slot = &self.slots[at];
         let is_vain = planted!("avalanche-vain-parents", false, slot.is_vain());
-        let eligible =
-            slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0 && !is_vain;
+        let eligible = slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0 && !is_vain;
         if eligible == slot.eligible {
             return;
         }

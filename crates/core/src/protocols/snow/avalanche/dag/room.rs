@@ -85,7 +85,8 @@ impl<T: Transaction> Dag<T> {
         let opens = self.may_pass(of);
         let mut taken = (Victims::default(), false);
         if planted!("avalanche-peers-not-billed", false, of.from.is_some()) {
-            let (share, heavy_share) = (of.share(self.limits.vertices), of.share(self.limits.weight));
+            let (share, heavy_share) =
+                (of.share(self.limits.vertices), of.share(self.limits.weight));
             let bill = self.bills.get(&of.from).copied().unwrap_or_default();
             let fits = |victims: &Victims, by_valve: bool| {
                 let (more, heavy_more) = match by_valve {
