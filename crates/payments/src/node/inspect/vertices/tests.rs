@@ -182,7 +182,7 @@ fn what_a_node_fetched_has_a_budget_of_its_own() {
     let of = |at: u32| (0..256).map(move |n| payment(&CHAIN, 256 * at + n)).collect();
     let told: Vec<_> = (0..64).map(|at| vertex_of(0, of(at))).collect();
     let told = told.iter().map(|vertex| Bytes::from(with_vertex(Some(1), vertex))).collect();
-    let fetched = |number| Frame::Fetched(vec![vertex(&CHAIN, 1_000_000 + number)]);
+    let fetched = |number: u32| Frame::Fetched(vec![vertex(&CHAIN, 1_000_000 + number)]);
     let frames = [Frame::Messages(told), fetched(0), fetched(1)];
     let deeds = inspecting.inspect(frames.map(|frame| (ReplicaId(1), frame)).into());
     assert_eq!(deeds.len(), 65, "all that it told, and the first that was fetched");

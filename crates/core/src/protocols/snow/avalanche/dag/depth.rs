@@ -26,7 +26,7 @@ impl<T: Transaction> Dag<T> {
 
     /// Whether this node may not build on the vertex now.
     pub(in super::super) fn is_too_deep(&mut self, at: u32) -> bool {
-        let most = planted!("avalanche-needs-at-the-bound", self.limits.depth, self.most());
+        let most = self.most();
         let is_deep = |dag: &Self| !dag.slots[at].settled && dag.slots[at].depth >= most;
         if is_deep(self) {
             self.measure(at);

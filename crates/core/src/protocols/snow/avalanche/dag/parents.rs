@@ -77,7 +77,7 @@ impl<T: Transaction> Dag<T> {
             slot.fate == Fate::Pending && slot.is_vain() && slot.weak == 0 && slot.risky == 0
         };
         let all = self.slots.iter().filter(|(_, slot)| is_vain(slot)).map(|(at, _)| at).collect();
-        draw(all, planted!("avalanche-vain-for-ever", 0, most), random)
+        draw(all, most, random)
     }
 
     pub(in super::super) fn id(&self, at: u32) -> VertexId {
@@ -88,7 +88,7 @@ impl<T: Transaction> Dag<T> {
     pub(super) fn refresh(&mut self, at: u32) {
         self.file(at);
         let slot = &self.slots[at];
-        let is_vain = planted!("avalanche-vain-parents", false, slot.is_vain());
+        let is_vain = slot.is_vain();
         let eligible = slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0 && !is_vain;
         if eligible == slot.eligible {
             return;

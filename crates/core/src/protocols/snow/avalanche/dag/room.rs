@@ -163,7 +163,7 @@ impl<T: Transaction> Dag<T> {
             Some((second, passed)) if *second == seconds(of.now) => *passed,
             _ => 0,
         };
-        let is_slow = planted!("avalanche-valve-without-end", true, passed < VALVE);
+        let is_slow = passed < VALVE;
         of.from.is_some() && planted!("avalanche-valve-shut", false, of.worthy && is_slow)
     }
 
