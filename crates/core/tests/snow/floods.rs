@@ -176,7 +176,7 @@ fn what_one_peer_brings_leaves_room_for_the_others() {
     assert_eq!(alone.node.held().pending, 6);
 }
 
-/// Twelve sixteenths are for peers, three for what passes their valves, the last for the node's own.
+/// Twelve sixteenths are for peers, three for what passes their valves, one for the node's own.
 #[test]
 fn whatever_peers_bring_a_node_issues_its_own() {
     let limits = Limits { vertices: 64, weight: 600, ..Limits::NODE };

@@ -104,8 +104,8 @@ fn page(shared: &Shared, before: u64) -> Option<Frame> {
     Some(Frame::Page(first, (first..end).map(vertex).collect::<Option<_>>()?))
 }
 
-/// Verifies; what holds is for the deciding thread. Notes who sent what is not signed. Returns, too,
-/// what is beyond a peer's budget: it comes first in the next round.
+/// Verifies; what holds is for the deciding thread. Notes who sent what is not signed. Returns,
+/// too, what is beyond a peer's budget: it comes first in the next round.
 fn inspect(
     contents: Vec<(ReplicaId, Content)>,
     verifying: &Verifying<'_>,

@@ -7,8 +7,8 @@
 //! of vertices give way, and all are without children: those that are not strongly preferred; those
 //! that have waited and are preferred [in vain](Slot::is_vain); and those that have waited for long
 //! and have no pending transaction that is in them alone. To forget the second cannot undo what
-//! others accepted. They accept a transaction after successful polls of it and its descendants: so nearly
-//! all nodes prefer these, and a poll of one of them succeeds here.
+//! others accepted. They accept a transaction after successful polls of it and its descendants: so
+//! nearly all nodes prefer these, and a poll of one of them succeeds here.
 //!
 //! **The valve.** A faulty node may hand its payments to each correct one, which pass them on. Then
 //! the shares of correct nodes are full of what is not theirs, and without polls nothing of it ever
@@ -134,8 +134,8 @@ impl<T: Transaction> Dag<T> {
         }
     }
 
-    /// Takes vertices of these peers besides those that are taken, until what is to come in fits; if
-    /// they do not suffice, until it fits behind the valve, if that opens. Says whether it does so.
+    /// Takes vertices of these peers besides those that are taken, until what is to come in fits.
+    /// If they do not suffice: until it fits behind the valve, if that opens. Says whether it does.
     fn fit(
         &self,
         (taken, by_valve): (Victims, bool),

@@ -14,7 +14,8 @@
 //!   forgotten with it, descendants included. They were not rejected, and may come again, behind
 //!   what they spend.
 //!
-//! To refuse such vertices would be wrong: whoever accepted the dependency earlier does not name it.
+//! To refuse such vertices would be wrong: whoever accepted the dependency earlier does not name
+//! it.
 
 use std::collections::BTreeSet;
 
