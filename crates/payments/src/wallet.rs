@@ -1,6 +1,9 @@
 //! What a wallet does before it asks anybody: choose which outputs a payment spends.
 
+use std::path::Path;
+
 use quorate_core::base::crypto::PublicKey;
+use quorate_store::lock::{FolderLock, LockError};
 
 use crate::address::Address;
 use crate::refusal::Refusal;
@@ -31,6 +34,15 @@ pub enum PayError {
     /// No transaction can say it.
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+/// Keeps everybody else from paying out of the wallet in this home, until it is dropped: two who
+/// choose outputs at once choose the same ones, and spend them twice.
+///
+/// # Errors
+/// [`LockError`]: somebody else is paying, or the system refuses the lock.
+pub fn hold(home: &Path) -> Result<FolderLock, LockError> {
+    FolderLock::acquire(home)
 }
 
 /// A transaction that pays `amount` to `to` out of `unspent`, all of which belong to `owner`, and
@@ -66,4 +78,20 @@ pub fn pay(
         outputs.push(Output { to: Address::of(owner), amount: sum - amount });
     }
     Ok(Body::new(&inputs, outputs)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_users_of_a_wallet_one_pays_at_a_time() {
+        let home = std::env::temp_dir().join(format!("quorate-wallet-{}", std::process::id()));
+        let first = hold(&home).unwrap();
+        assert!(matches!(hold(&home), Err(LockError::Held { .. })));
+        drop(first);
+        let second = hold(&home);
+        std::fs::remove_dir_all(&home).unwrap();
+        assert!(second.is_ok(), "{second:?}");
+    }
 }

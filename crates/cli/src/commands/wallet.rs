@@ -16,6 +16,7 @@ use quorate_payments::client::{AskError, Client};
 use quorate_payments::network::{Network, read_digest};
 use quorate_payments::setup::{make_home, network_file, wallet_key};
 use quorate_payments::{Address, TransactionId, wallet};
+use quorate_store::lock::{FolderLock, LockError};
 use serde_json::json;
 
 use crate::arguments::{HomeArgument, seconds};
@@ -272,9 +273,24 @@ fn balance(arguments: &Query, format: Format) -> Result<(), Failure> {
     }
 }
 
+/// Waits for nobody: whoever pays at once must choose other outputs.
+fn hold(home: &Path) -> Result<FolderLock, Failure> {
+    wallet::hold(home).map_err(|error| match error {
+        LockError::Held { pid, .. } => {
+            let by =
+                pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+            let what = format!("{by} is paying from this wallet");
+            let remedy = "wait until it ends: two payments at once may spend one output twice";
+            failure(Exit::Failed, what, home, remedy)
+        }
+        other => failure(Exit::Failed, other, home, "name a home that can be written with --home"),
+    })
+}
+
 fn send(arguments: &Send, format: Format) -> Result<(), Failure> {
     let key = key_of(arguments.asked.home.home().root())?;
     let owner = key.public_key();
+    let _held = hold(arguments.asked.home.home().root())?;
     let mut connection = Connection::open(&arguments.asked)?;
     let question = Question::Unspent(Address::of(&owner), MAX_LISTED as u32);
     let Answer::Unspent(unspent) = connection.ask(&question)? else {
@@ -325,8 +341,17 @@ fn submit(
     match asked {
         Ok(Answer::Accepted(_)) => Ok("accepted"),
         Err(AskError::TimedOut) => Ok("pending"),
-        Ok(Answer::Refused(_, why)) => {
-            Err(connection.failed(format!("the payment is refused: {why}")))
+        Ok(Answer::Refused(name, why)) => {
+            let what = format!("the payment is refused: {why}");
+            let remedy = match name.as_str() {
+                // Another node may not know of the first payment yet.
+                "pending" => {
+                    "wait until the first payment is decided, and pay again then; do not ask \
+                     another node, or neither may ever be decided"
+                }
+                _ => "ask another node with --node",
+            };
+            Err(failure(Exit::Failed, what, &connection.file, remedy))
         }
         Ok(Answer::Rejected(_, why)) => {
             Err(connection.failed(format!("the payment is rejected: {why}")))

@@ -324,6 +324,14 @@ fn wallets_pay_and_say_what_is_wrong() {
     let (_, out, _) = net.wallet(&["history", "--home", "ada", "--node", "3"]);
     assert!(out.contains("+250") && out.contains(&id), "{out}");
 
+    // Two at once would spend one output twice.
+    let held = quorate_payments::wallet::hold(&net.folder.path().join("ada")).unwrap();
+    let (code, _, error) = net.wallet(&["send", "--home", "ada", &to, "1"]);
+    assert_eq!(code, Some(1), "{error}");
+    let paying = format!("process {} is paying from this wallet", std::process::id());
+    assert!(error.contains(&paying) && error.contains("wait until it ends"), "{error}");
+    drop(held);
+
     let (code, _, error) = net.wallet(&["send", "--home", "ada", &to, "251"]);
     assert_eq!(code, Some(2));
     assert!(error.contains("the wallet has 250, the payment needs 251"), "{error}");

@@ -72,7 +72,7 @@ fn of_two_spends_never_both_are_accepted_and_a_pending_one_says_why() {
 fn what_a_node_refused_for_want_of_room_it_accepts_later() {
     let settings = |node: u16| {
         let depth = if node == 7 { 14 } else { Limits::NODE.depth };
-        let vertices = if node == 3 { 160 } else { Limits::NODE.vertices };
+        let vertices = if node == 3 { 200 } else { Limits::NODE.vertices };
         let parameters = Parameters { early: 12, ..small().parameters };
         Settings { parameters, limits: Limits { depth, vertices, ..Limits::NODE }, ..small() }
     };

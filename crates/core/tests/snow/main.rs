@@ -3,6 +3,7 @@
 mod alone;
 mod avalanche;
 mod colours;
+mod faulty;
 mod floods;
 mod network;
 mod snowman;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_core::protocols::snow::avalanche::{
     Avalanche, Input, InputId, Message, Output, Past, Record, Settings, Transaction, TransactionId,
-    Vertex, VertexId,
+    Vertex, VertexId, Vote,
 };
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::random::Random;
@@ -103,6 +103,8 @@ pub struct Network {
     pub lost_permille: u64,
     pub rejected: Vec<BTreeSet<TransactionId>>,
     pub not_taken: Vec<(usize, TransactionId)>,
+    /// A node that lies, and the vertices that it told.
+    liar: Option<(usize, BTreeMap<VertexId, Arc<Vertex<Payment>>>)>,
 }
 
 pub fn small() -> Settings {
@@ -128,7 +130,39 @@ impl Network {
             lost_permille: 0,
             rejected: vec![BTreeSet::new(); usize::from(nodes)],
             not_taken: Vec::new(),
+            liar: None,
         }
+    }
+
+    /// This node does nothing from now on but what [`Network::tell`] says, and to be against
+    /// everything that it is asked about.
+    pub fn lies(&mut self, node: usize) {
+        self.liar = Some((node, BTreeMap::new()));
+    }
+
+    /// The liar asks a node about a vertex.
+    pub fn tell(&mut self, to: usize, vertex: &Arc<Vertex<Payment>>) {
+        let Some((liar, told)) = &mut self.liar else { return };
+        let (liar, poll) = (*liar, u64::MAX);
+        told.insert(vertex.id(), Arc::clone(vertex));
+        let message = Message::Query { poll, vertex: Arc::clone(vertex) };
+        self.send(liar, ReplicaId(to as u16), message);
+    }
+
+    /// What the liar says to a message.
+    fn lie(&mut self, liar: usize, to: ReplicaId, message: &Message<Payment>) {
+        let told = self.liar.as_ref().map(|(_, told)| told);
+        let answer = match message {
+            Message::Query { poll, .. } => {
+                Message::Answer { poll: *poll, vote: Vote::No(Vec::new()) }
+            }
+            Message::Want(vertex) => match told.and_then(|told| told.get(vertex)) {
+                Some(vertex) => Message::Have(Arc::clone(vertex)),
+                None => return,
+            },
+            Message::Answer { .. } | Message::Have(_) => return,
+        };
+        self.send(liar, to, answer);
     }
 
     pub fn input(&mut self, node: usize, input: Input<Payment>) {
@@ -182,7 +216,10 @@ impl Network {
                 (Some(way), timer) if timer.is_none_or(|(due, _)| way.0 <= due) && way.0 <= end => {
                     self.now = self.now.max(way.0);
                     let message = self.ways.remove(&way).unwrap();
-                    self.input(way.3.index(), Input::Message { from: way.2, message });
+                    match self.liar {
+                        Some((liar, _)) if way.3.index() == liar => self.lie(liar, way.2, &message),
+                        _ => self.input(way.3.index(), Input::Message { from: way.2, message }),
+                    }
                 }
                 (_, Some((due, node))) if due <= end => {
                     self.now = self.now.max(due);

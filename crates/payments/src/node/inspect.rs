@@ -4,6 +4,7 @@
 mod reading;
 mod vertices;
 
+use std::collections::HashMap;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use quorate_core::{ReplicaId, planted};
 use quorate_transport::Arrivals;
 
 use super::frames::{FETCHED_BYTES, Frame, PAGE};
-use super::metrics::Foul;
+use super::metrics::{Foul, Metrics};
 use super::{Deed, Shared, bytes, keep, tell};
 use reading::{Batch, Content, Liars};
 use vertices::{Seen, Verifying, Vertices};
@@ -24,6 +25,9 @@ const FRAMES: usize = 64;
 /// The kinds of messages that carry a vertex, and the bytes before it.
 const QUERY: (u8, usize) = (0, 9);
 const HAVE: (u8, usize) = (4, 1);
+/// Most bytes of a peer that wait for a later round: some seconds of verification. Beyond them its
+/// vertices are not read.
+const LATER_BYTES: usize = 16 << 20;
 
 pub(super) fn run(
     shared: &Shared,
@@ -33,16 +37,24 @@ pub(super) fn run(
     let (mut seen, mut liars) = (Seen::default(), Liars::default());
     let Shared { scheme, chain, metrics, .. } = shared;
     let verifying = Verifying { scheme, chain, metrics };
-    while let Some(first) = arrivals.blocking_recv() {
-        let mut frames = vec![first];
+    let mut later = Vec::new();
+    loop {
+        let mut frames = Vec::new();
+        // What waits for its round does not wait for frames.
+        if later.is_empty() {
+            let Some(first) = arrivals.blocking_recv() else { return };
+            frames.push(first);
+        }
         let _room = arrivals.try_recv_many(&mut frames, FRAMES);
         let now = Instant::now();
         let batch = Batch::read(frames, &liars, now, metrics);
         for (from, frame) in batch.others {
             answer(shared, from, frame, deeds);
         }
-        let inspected = inspect(batch.contents, &verifying, (&mut seen, &mut liars), now);
-        for deed in inspected {
+        let contents = later.into_iter().chain(batch.contents).collect();
+        let inspected = inspect(contents, &verifying, (&mut seen, &mut liars), now);
+        later = inspected.1;
+        for deed in inspected.0 {
             if !tell(deeds, deed) {
                 return;
             }
@@ -92,28 +104,31 @@ fn page(shared: &Shared, before: u64) -> Option<Frame> {
     Some(Frame::Page(first, (first..end).map(vertex).collect::<Option<_>>()?))
 }
 
-/// Verifies; what holds is for the deciding thread. Notes who sent what is not signed.
+/// Verifies; what holds is for the deciding thread. Notes who sent what is not signed. Returns,
+/// too, what is beyond a peer's budget: it comes first in the next round.
 fn inspect(
     contents: Vec<(ReplicaId, Content)>,
     verifying: &Verifying<'_>,
     (seen, liars): (&mut Seen, &mut Liars),
     now: Instant,
-) -> Vec<Deed> {
-    let mut batch = Vertices::default();
-    let mut look = |from: ReplicaId, bytes: &Bytes| batch.look(verifying, seen, from, bytes);
-    let looked: Vec<Vec<_>> = contents
-        .iter()
-        .map(|(from, content)| match content {
-            Content::Whole(_) => Vec::new(),
+) -> (Vec<Deed>, Vec<(ReplicaId, Content)>) {
+    let (mut batch, mut looked, mut later) = (Vertices::default(), Vec::new(), Vec::new());
+    for (from, content) in contents {
+        let digests = match &content {
+            Content::Whole(_) => Some(Vec::new()),
             Content::Query(_, bytes) | Content::Have(bytes) => {
-                look(*from, bytes).into_iter().collect()
+                batch.look(verifying, seen, from, bytes).map(|digest| vec![digest])
             }
-            Content::Fetched(all) => all.iter().filter_map(|bytes| look(*from, bytes)).collect(),
-        })
-        .collect();
+            Content::Fetched(all) => batch.look_fetched(verifying, seen, from, all),
+        };
+        match digests {
+            Some(digests) => looked.push((from, content, digests)),
+            None => later.push((from, content)),
+        }
+    }
     batch.settle(verifying, seen);
-    let mut deeds = Vec::with_capacity(contents.len());
-    for ((from, content), digests) in contents.into_iter().zip(looked) {
+    let mut deeds = Vec::with_capacity(looked.len());
+    for (from, content, digests) in looked {
         let is_liar = digests.iter().any(|digest| batch.is_unsigned(digest));
         if planted!("payments-liars-not-noted", false, is_liar) {
             liars.note(from, now);
@@ -130,7 +145,29 @@ fn inspect(
             Content::Fetched(_) => Some(Deed::Fetched(from, found.collect())),
         });
     }
-    deeds
+    (deeds, kept(later, liars, now, verifying.metrics))
+}
+
+/// What may wait for the next round: nothing of a liar, and of no peer too much.
+fn kept(
+    mut later: Vec<(ReplicaId, Content)>,
+    liars: &Liars,
+    now: Instant,
+    metrics: &Metrics,
+) -> Vec<(ReplicaId, Content)> {
+    let mut bytes: HashMap<ReplicaId, usize> = HashMap::new();
+    later.retain(|(from, content)| {
+        let of_peer = bytes.entry(*from).or_default();
+        *of_peer += content.bytes();
+        let foul = if liars.has(*from, now) { Foul::Distrusted } else { Foul::TooOften };
+        let is_kept = *of_peer <= LATER_BYTES && foul != Foul::Distrusted;
+        if planted!("payments-signatures-dropped", false, is_kept) {
+            return true;
+        }
+        metrics.foul(foul);
+        false
+    });
+    later
 }
 
 /// A message of the protocol with its vertex encoded already.

@@ -32,6 +32,17 @@ pub(super) enum Content {
     Fetched(Vec<Bytes>),
 }
 
+impl Content {
+    /// Bytes of the vertices in it.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(_) => 0,
+            Self::Query(_, bytes) | Self::Have(bytes) => bytes.len(),
+            Self::Fetched(all) => all.iter().map(Bytes::len).sum(),
+        }
+    }
+}
+
 /// What the frames of a batch say.
 #[derive(Default)]
 pub(super) struct Batch {

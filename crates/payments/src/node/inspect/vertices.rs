@@ -5,7 +5,8 @@
 //!
 //! The signatures of a batch are verified in slices, those of peers with few first. Nothing more is
 //! verified of a peer after its first vertex that is not signed, and of all that it sent no more
-//! than its budget: whatever one peer sends, the others wait for a fraction of a second.
+//! than its budget: whatever one peer sends, the others wait for a fraction of a second. What is
+//! beyond the budget waits for the next batch. What this node fetched has a budget of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -100,15 +101,43 @@ pub(super) struct Vertices {
     places: HashMap<Digest, usize>,
     /// Signatures of each peer's open vertices.
     spent: HashMap<ReplicaId, usize>,
+    /// Who brought what this node fetched.
+    fetched: HashSet<ReplicaId>,
 }
 
 impl Vertices {
+    /// Looks at vertices that this node fetched from a peer, if they are the first in this batch: a
+    /// frame of them is bounded by its bytes.
+    pub(super) fn look_fetched(
+        &mut self,
+        of: &Verifying<'_>,
+        seen: &mut Seen,
+        from: ReplicaId,
+        all: &[Bytes],
+    ) -> Option<Vec<Digest>> {
+        let is_first = self.fetched.insert(from);
+        is_first.then(|| {
+            let looked = all.iter().filter_map(|bytes| self.look_at(of, seen, (from, None), bytes));
+            looked.collect()
+        })
+    }
+
     /// Looks at a vertex of a peer. The digest stands for it, unless the peer brought too much.
     pub(super) fn look(
         &mut self,
         of: &Verifying<'_>,
         seen: &mut Seen,
         from: ReplicaId,
+        bytes: &Bytes,
+    ) -> Option<Digest> {
+        self.look_at(of, seen, (from, Some(SIGNATURES)), bytes)
+    }
+
+    fn look_at(
+        &mut self,
+        of: &Verifying<'_>,
+        seen: &mut Seen,
+        (from, most): (ReplicaId, Option<usize>),
         bytes: &Bytes,
     ) -> Option<Digest> {
         let digest = Digest::of("quorate vertex bytes", bytes);
@@ -124,9 +153,13 @@ impl Vertices {
             self.ready.insert(digest, Ok(vertex));
             return Some(digest);
         }
-        let spent = self.spent.entry(from).or_default();
-        if planted!("payments-signatures-without-end", false, *spent >= SIGNATURES) {
-            of.metrics.foul(Foul::TooOften);
+        // What is fetched is not billed.
+        let (mut free, budget) = (0, most.unwrap_or(usize::MAX));
+        let spent = match most {
+            Some(_) => self.spent.entry(from).or_default(),
+            None => &mut free,
+        };
+        if planted!("payments-signatures-without-end", false, *spent >= budget) {
             return None;
         }
         match Vertex::<Transaction>::from_bytes(bytes.clone()) {
@@ -134,9 +167,8 @@ impl Vertices {
                 let unknown = vertex.transactions().iter();
                 let unknown = unknown.filter(|transaction| seen.transaction(transaction).is_none());
                 let signatures = unknown.map(|of_it| of_it.checks(of.chain).count()).sum();
-                let is_much = *spent > 0 && *spent + signatures > SIGNATURES;
+                let is_much = *spent > 0 && *spent + signatures > budget;
                 if planted!("payments-signatures-without-end", false, is_much) {
-                    of.metrics.foul(Foul::TooOften);
                     return None;
                 }
                 *spent += signatures;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Avalanche;
 use super::dag::inserting::Insertion;
+use super::dag::room::{Newcomer, Room};
 use super::interface::{Effects, Output, Past};
 use super::message::{MAX_AGAINST, Message, Vote};
 use super::names::VertexId;
@@ -127,16 +128,8 @@ impl<T: Transaction> Avalanche<T> {
             Ok(parents) => parents,
             Err(refused) => return refused,
         };
-        // One after the other: when one is gone, another may have become the only one that holds
-        // a payment, or preferred.
-        loop {
-            let Some(victims) = self.dag.room(from, vertex.weight(), &parents, now) else {
-                return Insertion::Refused;
-            };
-            let Some(at) = victims.first() else { break };
-            let dropped = self.dag.forget(*at);
-            self.counts.forgotten += 1;
-            self.note_dropped(dropped);
+        if !self.make_room(now, vertex, from, &parents, past) {
+            return Insertion::Refused;
         }
         let mut decided = Vec::new();
         let at = self.dag.insert(vertex, parents, (from, now), past, &mut decided);
@@ -145,7 +138,7 @@ impl<T: Transaction> Avalanche<T> {
             if planted!("avalanche-queue-unbounded", false, is_long) {
                 self.polls.forget(|id| self.dag.vertices.contains_key(id));
             }
-            self.polls.queue.push_back((vertex.id(), from.is_none(), 0));
+            self.polls.wait(vertex.id(), from.is_none(), 0);
             self.polls.own += usize::from(from.is_none());
         }
         self.own.last_vertex = now;
@@ -154,6 +147,44 @@ impl<T: Transaction> Avalanche<T> {
         }
         self.tell(decided, fx);
         Insertion::At(at)
+    }
+
+    /// Makes room for a vertex, if it can be made.
+    fn make_room(
+        &mut self,
+        now: Time,
+        vertex: &Vertex<T>,
+        from: Option<ReplicaId>,
+        parents: &[u32],
+        past: &dyn Past,
+    ) -> bool {
+        let stake = from.map_or(0, |peer| self.electorate.stake(peer));
+        let stake = (stake, self.electorate.total());
+        let weight = vertex.weight();
+        let mut worthy = false;
+        // One after the other: when one is gone, another may have become the only one that holds
+        // a payment, or preferred.
+        loop {
+            match self.dag.room(&Newcomer { from, stake, weight, parents, worthy, now }) {
+                Room::There => return true,
+                Room::Valve => {
+                    self.dag.passed(from, now);
+                    return true;
+                }
+                Room::None if worthy || !self.dag.is_worthy(vertex, parents, past) => return false,
+                Room::None => worthy = true,
+                Room::Behind(victims) => {
+                    let Some(at) = victims.first() else { return true };
+                    let dropped = self.dag.forget(*at);
+                    self.counts.forgotten += 1;
+                    self.note_dropped(dropped);
+                    // With what it spent a parent may be gone, too.
+                    if parents.iter().any(|parent| self.dag.slots.get(*parent).is_none()) {
+                        return false;
+                    }
+                }
+            }
+        }
     }
 
     fn answer(

@@ -13,7 +13,8 @@ mod depth;
 mod dropping;
 pub(super) mod inserting;
 mod parents;
-mod room;
+pub(super) mod room;
+mod strays;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(super) struct Dag<T> {
     pub(super) frontier: BTreeSet<u32>,
     /// Vertices with a transaction that waits for this one to be accepted.
     waiting: BTreeMap<TransactionId, Vec<u32>>,
+    /// Vertices that this transaction is [stray](Slot::strays) for.
+    strays: BTreeMap<TransactionId, Vec<u32>>,
     /// What leaves memory before the next step.
     doomed: Vec<u32>,
     stamp: u32,
@@ -52,6 +55,10 @@ pub(super) struct Dag<T> {
     bills: BTreeMap<Option<ReplicaId>, Bill>,
     /// Those that may give way, the first of each peer first.
     leaves: BTreeSet<(Option<ReplicaId>, Leaf, Time, u32)>,
+    /// All pending ones, the oldest of each peer first.
+    ages: BTreeSet<(Option<ReplicaId>, Time, u32)>,
+    /// How many vertices of each peer passed its valve in the last second that it was open.
+    valves: BTreeMap<Option<ReplicaId>, (u64, u32)>,
     /// Vertices that were settled so far, and one.
     settlements: u64,
     limits: Limits,
@@ -77,12 +84,15 @@ impl<T: Transaction> Dag<T> {
             spent: BTreeMap::new(),
             frontier: BTreeSet::new(),
             waiting: BTreeMap::new(),
+            strays: BTreeMap::new(),
             doomed: Vec::new(),
             stamp: 0,
             pending: 0,
             weight: 0,
             bills: BTreeMap::new(),
             leaves: BTreeSet::new(),
+            ages: BTreeSet::new(),
+            valves: BTreeMap::new(),
             settlements: 1,
             limits,
             trust,

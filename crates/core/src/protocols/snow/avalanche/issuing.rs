@@ -7,7 +7,7 @@ use super::Avalanche;
 use super::dag::inserting::Insertion;
 use super::interface::{Effects, NotTaken, Output, Past};
 use super::names::{TransactionId, VertexId};
-use super::state::{Fate, Spent};
+use super::state::Fate;
 use super::vertex::{MAX_INPUTS, MAX_PARENTS, Transaction, Vertex};
 use crate::base::types::{Duration, Time};
 
@@ -15,6 +15,8 @@ use crate::base::types::{Duration, Time};
 /// many times, and up to as many times more as there are nodes, at most [`MOST`].
 const OTHERS: u32 = 8;
 const MOST: u64 = 4096;
+/// Vertices whose polls were lost that are asked about again with a no-op.
+const AGAIN: usize = 4;
 /// The longest wait for a no-op, in times of the first.
 const BACK_OFF: u32 = 64;
 
@@ -67,8 +69,9 @@ impl<T: Transaction> Avalanche<T> {
             let parents = self.parents(extra);
             let found = ids.iter().filter_map(|id| self.own.get(id).cloned()).collect();
             let vertex = Arc::new(Vertex::new(parents, found));
-            let known = self.dag.vertices.contains_key(&vertex.id());
-            if known || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
+            if self.is_known(&vertex)
+                || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_))
+            {
                 // No room, or nothing new to vouch for: once more, soon.
                 let soon = now.after(self.settings.stuck_after);
                 ids.iter().for_each(|id| self.own.again_at(id, soon));
@@ -91,7 +94,7 @@ impl<T: Transaction> Avalanche<T> {
             let Some(transaction) = self.own.get(&id).cloned() else { continue };
             let mut needed = extra.clone();
             let ready = self.needs(&transaction, past, &mut needed);
-            let rival = self.has_rival(&id, &transaction);
+            let rival = self.dag.has_rival(&transaction);
             let twice = transaction.inputs().iter().any(|input| spent.contains(input));
             let alone = !rival || taken.is_empty();
             let fits = needed.len() <= MAX_PARENTS && !twice && alone;
@@ -121,19 +124,11 @@ impl<T: Transaction> Avalanche<T> {
                 return past.has_transaction(of);
             };
             let mut homes = self.dag.homes(tx);
-            homes.retain(|home| !self.dag.is_deepest(*home));
+            homes.retain(|home| !self.dag.is_too_deep(*home));
             let strong = homes.iter().find(|home| self.dag.strongly_prefers(**home));
             let home = strong.or(homes.first());
             into.extend(home.map(|home| self.dag.id(*home)));
             home.is_some() && self.dag.txs[tx].fate != Fate::Rejected
-        })
-    }
-
-    fn has_rival(&self, id: &TransactionId, transaction: &T) -> bool {
-        transaction.inputs().iter().any(|input| match self.dag.spent.get(input) {
-            Some(Spent::One(of)) => self.dag.txs[*of].id != *id,
-            Some(Spent::Set(set)) => set.contested || self.dag.txs[set.preferred].id != *id,
-            None => false,
         })
     }
 
@@ -142,6 +137,22 @@ impl<T: Transaction> Avalanche<T> {
         let drawn = self.dag.choose_parents(most, &mut self.random);
         let drawn: Vec<_> = drawn.into_iter().map(|at| self.dag.id(at)).collect();
         Vec::from_iter(extra.into_iter().chain(drawn).collect::<BTreeSet<_>>())
+    }
+
+    /// Whether a vertex is in memory. If its poll was lost, it is asked about again: others had no
+    /// room for it, and there is nothing else to vouch for.
+    fn is_known(&mut self, vertex: &Vertex<T>) -> bool {
+        let at = self.dag.vertices.get(&vertex.id()).copied();
+        if let Some(at) = at.filter(|at| self.dag.slots[*at].is_vain()) {
+            self.ask_again(at, true);
+        }
+        at.is_some()
+    }
+
+    fn ask_again(&mut self, at: u32, own: bool) {
+        self.dag.is_open(at);
+        self.polls.wait(self.dag.id(at), own, 0);
+        self.polls.own += usize::from(own);
     }
 
     /// Looks at those of this node's transactions that are stuck. One without a rival is issued
@@ -194,6 +205,10 @@ impl<T: Transaction> Avalanche<T> {
             self.own.no_op_at = Some(rest.max(now.after(self.own.no_op_wait / 4)));
             return;
         }
+        // Others may have had no room for them when they were asked, and nothing stands on them.
+        for at in self.dag.choose_vain(AGAIN, &mut self.random) {
+            self.ask_again(at, false);
+        }
         let longest = self.settings.no_op_after * BACK_OFF;
         self.own.no_op_wait = (self.own.no_op_wait * 2).min(longest);
         self.await_no_op(now);
@@ -205,7 +220,7 @@ impl<T: Transaction> Avalanche<T> {
             None => self.parents(BTreeSet::new()),
         };
         let vertex = Arc::new(Vertex::new(parents, Vec::new()));
-        if !self.dag.vertices.contains_key(&vertex.id())
+        if !self.is_known(&vertex)
             && !vertex.parents().is_empty()
             && matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_))
         {

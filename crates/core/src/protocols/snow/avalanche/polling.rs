@@ -120,7 +120,7 @@ impl<T: Transaction> Avalanche<T> {
         let repeat = !won && !lost && poll.repeated < self.settings.repeats;
         if repeat && at.is_some() {
             self.counts.polls_repeated += 1;
-            self.polls.queue.push_back((poll.vertex, poll.own, poll.repeated + 1));
+            self.polls.wait(poll.vertex, poll.own, poll.repeated + 1);
             return;
         }
         self.polls.own -= usize::from(poll.own);
@@ -139,6 +139,9 @@ impl<T: Transaction> Avalanche<T> {
                 self.await_no_op(now);
             }
         } else if self.dag.slots[at].fate == Fate::Pending {
+            if lost {
+                self.dag.lose(at);
+            }
             match self.settings.counters {
                 Counters::WhitePaper => self.dag.fail_all(at),
                 Counters::Glacier => {

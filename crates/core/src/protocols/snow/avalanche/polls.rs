@@ -41,6 +41,16 @@ impl Polls {
         self.next = earlier.next;
     }
 
+    /// A vertex waits for its poll. This node's own are few, and come first: they would wait behind
+    /// all that others bring, and its peers might have no more room for them then.
+    pub(super) fn wait(&mut self, vertex: VertexId, own: bool, repeated: u32) {
+        if own {
+            self.queue.push_front((vertex, own, repeated));
+        } else {
+            self.queue.push_back((vertex, own, repeated));
+        }
+    }
+
     pub(super) fn add(&mut self, poll: Poll, end: Time) -> u64 {
         let number = self.next;
         self.next += 1;

@@ -37,6 +37,9 @@ pub(super) struct Slot<T> {
     /// How many of its transactions have a pending rival, and parents have such an ancestor. Others
     /// may prefer the rival, so payments do not vouch for the vertex.
     pub(super) risky: u32,
+    /// Pending transactions that its own spend outputs of, and that none of its parents has. They
+    /// are reasons in `risky`: nothing above the vertex says that others know them.
+    pub(super) strays: Vec<TransactionId>,
     /// Parents that are not accepted.
     pub(super) open_parents: u32,
     /// Parents in memory that are not settled.
@@ -61,6 +64,8 @@ pub(super) struct Slot<T> {
     pub(super) eligible: bool,
     pub(super) eligible_children: u32,
     pub(super) last_poll: Option<LastPoll>,
+    /// So many seats were against it in its poll that the poll could not succeed.
+    pub(super) lost: bool,
     pub(super) added: Time,
     /// The last walk that saw it.
     pub(super) stamp: u32,
@@ -73,8 +78,19 @@ pub(super) struct Slot<T> {
 pub(super) enum Leaf {
     /// It is not strongly preferred.
     Weak,
+    /// It is, but its poll was lost, and none of it or of a descendant succeeded: it is preferred
+    /// here in [vain](Slot::is_vain).
+    Vain,
     /// It is, and nothing is lost with it: no pending transaction is in it alone.
     Spare,
+}
+
+impl<T> Slot<T> {
+    /// Whether the only poll of it was lost, and none of a descendant succeeded: most others refuse
+    /// it, or prefer a rival.
+    pub(super) fn is_vain(&self) -> bool {
+        self.lost && self.chits == 0
+    }
 }
 
 /// What the pending vertices of a peer take.
@@ -140,4 +156,6 @@ pub(super) struct Dropped {
     pub(super) rejected: Vec<VertexId>,
     /// Pending transactions that are in no vertex any more.
     pub(super) homeless: Vec<TransactionId>,
+    /// Vertices that spend outputs of these, on other parents: to be forgotten, too.
+    pub(super) unfounded: Vec<u32>,
 }

@@ -8,7 +8,7 @@ use quorate_core::protocols::snow::avalanche::VertexId;
 use quorate_crypto::{Ed25519, SecretKey};
 
 use super::super::super::frames::Frame;
-use super::super::reading::{Batch, Liars};
+use super::super::reading::{Batch, Content, Liars};
 use super::super::{Deed, inspect, with_vertex};
 use super::*;
 use crate::address::Address;
@@ -42,6 +42,7 @@ struct Inspecting {
     metrics: Metrics,
     seen: Seen,
     liars: Liars,
+    later: Vec<(ReplicaId, Content)>,
     now: Instant,
 }
 
@@ -52,6 +53,7 @@ impl Inspecting {
             metrics: Metrics::default(),
             seen: Seen::default(),
             liars: Liars::default(),
+            later: Vec::new(),
             now: Instant::now(),
         }
     }
@@ -60,18 +62,27 @@ impl Inspecting {
     fn batch(&mut self, all: &[(u16, &[Bytes])]) -> Vec<usize> {
         let frame = |vertices: &[Bytes]| {
             let queries = vertices.iter().map(|vertex| Bytes::from(with_vertex(Some(1), vertex)));
-            Bytes::from(Frame::Messages(queries.collect()).to_bytes())
+            Frame::Messages(queries.collect())
         };
         let frames = all.iter().map(|(peer, vertices)| (ReplicaId(*peer), frame(vertices)));
-        let batch = Batch::read(frames.collect(), &self.liars, self.now, &self.metrics);
-        let verifying = Verifying { scheme: &self.scheme, chain: &CHAIN, metrics: &self.metrics };
-        let state = (&mut self.seen, &mut self.liars);
-        let deeds = inspect(batch.contents, &verifying, state, self.now);
+        let deeds = self.inspect(frames.collect());
         let of = |peer: u16| {
             let of = |deed: &&Deed| matches!(deed, Deed::Message(from, _) if from.0 == peer);
             deeds.iter().filter(of).count()
         };
         all.iter().map(|(peer, _)| of(*peer)).collect()
+    }
+
+    /// One round of these frames, and of what waited for it.
+    fn inspect(&mut self, frames: Vec<(ReplicaId, Frame)>) -> Vec<Deed> {
+        let frames = frames.into_iter().map(|(from, frame)| (from, Bytes::from(frame.to_bytes())));
+        let batch = Batch::read(frames.collect(), &self.liars, self.now, &self.metrics);
+        let verifying = Verifying { scheme: &self.scheme, chain: &CHAIN, metrics: &self.metrics };
+        let contents = std::mem::take(&mut self.later).into_iter().chain(batch.contents).collect();
+        let state = (&mut self.seen, &mut self.liars);
+        let (deeds, later) = inspect(contents, &verifying, state, self.now);
+        self.later = later;
+        deeds
     }
 
     fn number(&self, name: &str) -> u64 {
@@ -156,6 +167,25 @@ fn a_peer_has_a_budget_of_signatures_and_the_others_pass() {
     let other = vertex(&CHAIN, 1_000_000);
     let most = SIGNATURES / 256;
     assert_eq!(inspecting.batch(&[(1, &many), (2, &[other])]), [most, 1]);
-    assert_eq!(inspecting.number("refused_too_often"), (68 - most) as u64);
     assert_eq!(inspecting.number("signatures"), SIGNATURES as u64 + 1);
+    // The rest is verified in the next round.
+    let another = vertex(&CHAIN, 1_000_001);
+    assert_eq!(inspecting.batch(&[(1, &[]), (2, &[another])]), [68 - most, 1]);
+    assert_eq!((inspecting.number("refused_too_often"), inspecting.later.len()), (0, 0));
+}
+
+/// What a node fetches is not verified at the expense of what its peer tells it, nor the other way
+/// round.
+#[test]
+fn what_a_node_fetched_has_a_budget_of_its_own() {
+    let mut inspecting = Inspecting::new();
+    let of = |at: u32| (0..256).map(move |n| payment(&CHAIN, 256 * at + n)).collect();
+    let told: Vec<_> = (0..64).map(|at| vertex_of(0, of(at))).collect();
+    let told = told.iter().map(|vertex| Bytes::from(with_vertex(Some(1), vertex))).collect();
+    let fetched = |number: u32| Frame::Fetched(vec![vertex(&CHAIN, 1_000_000 + number)]);
+    let frames = [Frame::Messages(told), fetched(0), fetched(1)];
+    let deeds = inspecting.inspect(frames.map(|frame| (ReplicaId(1), frame)).into());
+    assert_eq!(deeds.len(), 65, "all that it told, and the first that was fetched");
+    let deeds = inspecting.inspect(Vec::new());
+    assert!(matches!(&deeds[..], [Deed::Fetched(_, all)] if all.len() == 1));
 }

@@ -150,6 +150,7 @@ impl<T: Transaction> Dag<T> {
             }
             open.push_back(vertex);
         }
+        self.is_found(&id);
         open.extend(self.waiting.remove(&id).into_iter().flatten());
     }
 

@@ -65,6 +65,16 @@ impl<T: Transaction> Dag<T> {
         }
     }
 
+    /// Whether another transaction spends an output that this one spends, or did so lately.
+    pub(in super::super) fn has_rival(&self, transaction: &T) -> bool {
+        let id = transaction.id();
+        transaction.inputs().iter().any(|input| match self.spent.get(input) {
+            Some(Spent::One(of)) => self.txs[*of].id != id,
+            Some(Spent::Set(set)) => set.contested || self.txs[set.preferred].id != id,
+            None => false,
+        })
+    }
+
     /// Prefers `tx` for this output.
     pub(super) fn prefer(&mut self, tx: u32, input: &InputId) {
         if let Some(Spent::Set(set)) = self.spent.get_mut(input)

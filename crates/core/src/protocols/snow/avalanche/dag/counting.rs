@@ -63,6 +63,18 @@ impl<T: Transaction> Dag<T> {
         }
     }
 
+    /// The poll of a vertex was lost: too many seats were against it.
+    pub(in super::super) fn lose(&mut self, vertex: u32) {
+        self.slots[vertex].lost = true;
+        self.refresh(vertex);
+    }
+
+    /// A vertex is asked about again.
+    pub(in super::super) fn is_open(&mut self, vertex: u32) {
+        self.slots[vertex].lost = false;
+        self.refresh(vertex);
+    }
+
     /// An unsuccessful poll under the white paper's counters: those of all ancestors begin anew
     /// (line 4.20).
     pub(in super::super) fn fail_all(&mut self, vertex: u32) {

@@ -18,24 +18,29 @@ impl<T: Transaction> Dag<T> {
         self.remembered(parents)
     }
 
-    /// Whether nothing may stand on this vertex now.
-    pub(in super::super) fn is_deepest(&mut self, at: u32) -> bool {
-        self.depth_on(&[at]) > self.limits.depth
+    /// How deep the vertices may stand that this node builds on. Others see other depths, and
+    /// refuse what is beyond the bound, so it keeps some distance.
+    fn most(&self) -> u32 {
+        self.limits.depth - self.limits.depth / 8
     }
 
-    /// The vertex, if this node may build on it, or an ancestor on which it may. Others see other
-    /// depths, so it keeps some distance from the bound.
-    pub(super) fn not_too_deep(&mut self, at: u32) -> u32 {
-        let most = self.limits.depth - self.limits.depth / 8;
+    /// Whether this node may not build on the vertex now.
+    pub(in super::super) fn is_too_deep(&mut self, at: u32) -> bool {
+        let most = self.most();
         let is_deep = |dag: &Self| !dag.slots[at].settled && dag.slots[at].depth >= most;
-        if !is_deep(self) {
-            return at;
+        if is_deep(self) {
+            self.measure(at);
         }
-        self.measure(at);
-        if !is_deep(self) {
+        is_deep(self)
+    }
+
+    /// The vertex, if this node may build on it, or an ancestor on which it may.
+    pub(super) fn not_too_deep(&mut self, at: u32) -> u32 {
+        if !self.is_too_deep(at) {
             return at;
         }
         // All of them are measured: one of them is just above the bound.
+        let most = self.most();
         let ancestors = self.ancestors(at);
         ancestors.into_iter().find(|of| self.slots[*of].depth + 1 == most).unwrap_or(at)
     }

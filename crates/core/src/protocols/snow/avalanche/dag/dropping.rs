@@ -59,7 +59,32 @@ impl<T: Transaction> Dag<T> {
                 self.remove(at, &mut dropped);
             }
         }
+        self.forget_unfounded(&mut dropped);
         dropped
+    }
+
+    /// Forgets a vertex that gives way. It was not rejected, and may come again.
+    pub(in super::super) fn forget(&mut self, at: u32) -> Dropped {
+        let mut dropped = Dropped { unfounded: vec![at], ..Dropped::default() };
+        self.forget_unfounded(&mut dropped);
+        dropped
+    }
+
+    /// Forgets vertices with their descendants, and what spends outputs of transactions that leave
+    /// with them. None of them was rejected.
+    fn forget_unfounded(&mut self, dropped: &mut Dropped) {
+        let rejected = std::mem::take(&mut dropped.rejected);
+        while let Some(at) = dropped.unfounded.pop() {
+            if self.slots.get(at).is_none() {
+                continue;
+            }
+            let before = std::mem::take(&mut self.doomed);
+            self.doom(at);
+            for at in std::mem::replace(&mut self.doomed, before) {
+                self.remove(at, dropped);
+            }
+        }
+        dropped.rejected = rejected;
     }
 
     pub(super) fn remove(&mut self, at: u32, dropped: &mut Dropped) {
@@ -87,6 +112,7 @@ impl<T: Transaction> Dag<T> {
                 self.settle(child);
             }
         }
+        self.leave_strays(at);
         for tx in self.slots[at].transactions.clone().into_iter().flatten() {
             self.leave(tx, at, dropped);
         }
@@ -120,8 +146,11 @@ impl<T: Transaction> Dag<T> {
         if let Some(found) = self.txs.remove(tx) {
             self.transactions.remove(&found.id);
             self.waiting.remove(&found.id);
+            let spenders = self.strays.remove(&found.id).unwrap_or_default();
             if found.fate == Fate::Pending {
                 dropped.homeless.push(found.id);
+                let stay = planted!("avalanche-homeless-stay", true, false);
+                dropped.unfounded.extend(spenders.into_iter().filter(|_| !stay));
             }
         }
     }

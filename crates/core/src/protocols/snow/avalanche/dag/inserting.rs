@@ -73,6 +73,7 @@ impl<T: Transaction> Dag<T> {
                 self.reject(tx, conflict, decided);
             }
         }
+        self.note_strays(at);
         self.refresh(at);
         if self.slots[at].parents.iter().any(|parent| self.slots[*parent].fate == Fate::Rejected) {
             self.doom(at);
@@ -143,6 +144,8 @@ impl<T: Transaction> Dag<T> {
             added: now,
             stamp: 0,
             against: (0, 0),
+            strays: Vec::new(),
+            lost: false,
             parents,
         };
         let at = self.slots.insert(slot);

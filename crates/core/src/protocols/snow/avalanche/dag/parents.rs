@@ -1,6 +1,9 @@
 //! Which vertices a new one may vouch for (white paper, section 3.4): the strongly preferred ones
 //! without such children.
 //!
+//! One whose own poll was lost is none of them until a descendant's succeeds: most others refuse
+//! it, or prefer a rival, and they would answer the same of whatever stands on it.
+//!
 //! Deviation: in the white paper a payment may vouch for a rival whose own poll succeeded. Others
 //! may prefer the other one, and the payment is stuck. Here only no-ops do, until the rival has had
 //! β₁ successful polls in a row.
@@ -68,6 +71,15 @@ impl<T: Transaction> Dag<T> {
         stamp
     }
 
+    /// Up to `most` pending vertices that are preferred in vain, drawn.
+    pub(in super::super) fn choose_vain(&self, most: usize, random: &mut Random) -> Vec<u32> {
+        let is_vain = |slot: &Slot<T>| {
+            slot.fate == Fate::Pending && slot.is_vain() && slot.weak == 0 && slot.risky == 0
+        };
+        let all = self.slots.iter().filter(|(_, slot)| is_vain(slot)).map(|(at, _)| at).collect();
+        draw(all, most, random)
+    }
+
     pub(in super::super) fn id(&self, at: u32) -> VertexId {
         self.slots[at].vertex.id()
     }
@@ -76,7 +88,8 @@ impl<T: Transaction> Dag<T> {
     pub(super) fn refresh(&mut self, at: u32) {
         self.file(at);
         let slot = &self.slots[at];
-        let eligible = slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0;
+        let is_vain = slot.is_vain();
+        let eligible = slot.fate != Fate::Rejected && slot.weak == 0 && slot.risky == 0 && !is_vain;
         if eligible == slot.eligible {
             return;
         }
