@@ -11,6 +11,9 @@ use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::random::Random;
 use quorate_core::{Digest, Duration, ReplicaId, Time};
 
+/// The vertices of a node.
+type Vertices = BTreeMap<VertexId, Arc<Vertex<Payment>>>;
+
 /// A payment without money.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payment {
@@ -104,7 +107,7 @@ pub struct Network {
     pub rejected: Vec<BTreeSet<TransactionId>>,
     pub not_taken: Vec<(usize, TransactionId)>,
     /// A node that lies, and the vertices that it told.
-    liar: Option<(usize, BTreeMap<VertexId, Arc<Vertex<Payment>>>)>,
+    liar: Option<(usize, Vertices)>,
 }
 
 pub fn small() -> Settings {
