@@ -246,7 +246,11 @@ fn wait_for_state(cluster: &Cluster, folder: &Path, above: u64) -> Value {
     let mut state = Value::Null;
     wait_until("a state of this epoch is in the backup", || {
         let _ = fs::remove_dir_all(folder);
-        state = create(cluster, folder)["state"].clone();
+        let home = cluster.folder().join("client");
+        let made = run(backup("create", folder).arg("--home").arg(home).args(["-o", "json"]));
+        // Under load a later state may take the place of one that is being fetched.
+        let Ok(said) = serde_json::from_slice::<Value>(&made.stdout) else { return false };
+        state = said["state"].clone();
         state.as_u64() > Some(above)
     });
     state
