@@ -273,7 +273,7 @@ fn balance(arguments: &Query, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// Waits for nobody: whoever pays at once must choose other outputs.
+/// It waits for nobody: two payments at once may choose the same outputs.
 fn hold(home: &Path) -> Result<FolderLock, Failure> {
     wallet::hold(home).map_err(|error| match error {
         LockError::Held { pid, .. } => {

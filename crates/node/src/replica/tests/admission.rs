@@ -196,8 +196,8 @@ async fn forged_frames_use_up_nobody_s_rate() {
     assert_eq!(outcome(&mut stage, vec![frame(1, 5, 1)]), (1, 1));
 }
 
-/// Decided frames are there for everybody to pull. Whoever sends them again has an allowance, and
-/// their client's rate is none of it.
+/// Decided frames are there for everybody to pull. Sending them again uses up an allowance, and not
+/// their client's rate.
 #[tokio::test]
 async fn frames_that_are_sent_again_use_up_nobody_s_rate() {
     let mut stage = stage_of(&key(50), committee()).await;

@@ -101,7 +101,7 @@ pub(super) struct Vertices {
     places: HashMap<Digest, usize>,
     /// Signatures of each peer's open vertices.
     spent: HashMap<ReplicaId, usize>,
-    /// Who brought what this node fetched.
+    /// The peers that brought what this node fetched.
     fetched: HashSet<ReplicaId>,
 }
 

@@ -55,7 +55,7 @@ struct Victims {
 /// A vertex that is to come in.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Newcomer<'a> {
-    /// Who brings it; none: it is this node's own.
+    /// The peer that brings it; none if it is this node's own.
     pub(in super::super) from: Option<ReplicaId>,
     /// The stake of the peer, and of all nodes.
     pub(in super::super) stake: (u64, u64),
