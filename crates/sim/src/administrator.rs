@@ -79,7 +79,7 @@ impl Administrator {
                 (ReplicaId(id as u16), signature)
             })
             .collect();
-        SignedChange { change, approvals, ready }
+        SignedChange { change, approvals, ready, shares: None }
     }
 
     /// Wants a change executed: its frame reaches every replica that runs.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::base::crypto::{
-    Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+    Check, ClientSigner, Form, PublicKey, Scheme, Share, ShareKeys, Signature, Signer, Statement,
 };
 use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
@@ -118,6 +118,36 @@ fn holds(check: &Check) -> bool {
             join(seals) == *signature
         }
         Check::Threshold { statement, signature } => seal_of_all(statement) == *signature,
+        Check::Joined { keys, check } => holds_by(keys, check),
+        // Nobody deals here.
+        Check::Dealing { .. } | Check::Complaint { .. } => false,
+    }
+}
+
+/// The same by the shares of a threshold key: a committee's signature is of its own key alone.
+fn holds_by(keys: &ShareKeys, check: &Check) -> bool {
+    match check {
+        Check::Threshold { statement, signature } => seal_by(keys, statement) == *signature,
+        Check::Replica(share) => keys.place(share.signer).is_some() && holds(check),
+        Check::Aggregate { parts, .. } => {
+            let mut signers = parts.iter().flat_map(|(_, signers)| signers.iter());
+            signers.all(|signer| keys.place(signer).is_some()) && holds(check)
+        }
+        _ => false,
+    }
+}
+
+/// What a committee with this threshold key signs as one.
+fn seal_by(keys: &ShareKeys, statement: &Statement) -> Signature {
+    let bytes = [&keys.digest().0[..], statement.as_bytes()].concat();
+    seal(&PublicKey([0xA2; 32]), &bytes)
+}
+
+/// Signatures joined, by these shares of a threshold key if there are any.
+pub fn combined(form: Form, shares: &[Share], keys: Option<&ShareKeys>) -> Option<Signature> {
+    match keys {
+        Some(keys) => Mock.combine_by(keys, form, shares),
+        None => Mock.combine(form, shares),
     }
 }
 
@@ -167,6 +197,16 @@ impl Scheme for Mock {
                 shares.first().map(|share| seal_of_all(&share.statement))
             }
             Form::Threshold => Some(join(shares.iter().map(|share| share.signature))),
+        }
+    }
+
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        let is_share = |share: &Share| holds_by(keys, &Check::Replica(*share));
+        match form {
+            Form::Threshold if shares.len() >= keys.quorum() && shares.iter().all(is_share) => {
+                shares.first().map(|share| seal_by(keys, &share.statement))
+            }
+            _ => self.combine(form, shares),
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::protocols::protocol::FullBlockOf;
 use quorate_core::replica::Action;
@@ -12,7 +11,7 @@ use quorate_core::{Duration, Height, ReplicaId, protocols::protocol};
 
 use super::events::{Event, Parcel};
 use super::family::Family;
-use super::keys::Mock;
+use super::keys::combined;
 use super::network::Fate;
 use super::{Cluster, Peer};
 
@@ -45,9 +44,10 @@ impl<F: Family> Cluster<F> {
                 let verdicts = (self.config.verify)(id, &checks);
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
-            Action::Combine { ask, form, shares } => {
+            Action::Combine { ask, form, shares, keys } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
-                let (life, signature) = (self.slots[slot].life, Mock.combine(form, &shares));
+                let (life, signature) =
+                    (self.slots[slot].life, combined(form, &shares, keys.as_deref()));
                 self.schedule(delay, Event::Combined { to: slot, life, ask, signature });
             }
             Action::Respond { client, response } => self.answer(slot, client, response),

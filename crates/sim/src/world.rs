@@ -1,12 +1,12 @@
 //! What surrounds a replica in one turn of its loop.
 
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::crypto::{Check, Form, Share, ShareKeys, Signature, Signer, Statement};
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;
 
 use super::family::Family;
-use super::keys::{Key, Mock};
+use super::keys::{Key, combined};
 use super::oracles::Oracles;
 
 /// The world of one turn: it signs, verifies, and keeps what is to be done.
@@ -53,7 +53,13 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
         self.at_once.then(|| (self.verify)(self.id, checks))
     }
 
-    fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {
-        self.at_once.then(|| Mock.combine(form, shares))
+    fn combine(
+        &mut self,
+        _ask: u64,
+        form: Form,
+        shares: &[Share],
+        keys: Option<&ShareKeys>,
+    ) -> Option<Option<Signature>> {
+        self.at_once.then(|| combined(form, shares, keys))
     }
 }

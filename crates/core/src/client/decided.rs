@@ -232,7 +232,7 @@ impl<V: Verifier> Decided<V> {
         if self.end.is_some() || committee.governance().administrators.is_empty() {
             return proven;
         }
-        let may_be_made = |frame: &SharedFrame| match frame.change() {
+        let may_be_made = |frame: &SharedFrame| match frame.change(committee.rules()) {
             Some(Ok(change)) => change.judge(committee, committee.opening()).is_ok(),
             _ => false,
         };

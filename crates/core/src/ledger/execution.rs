@@ -31,6 +31,7 @@ use crate::ledger::change::SignedChange;
 use crate::ledger::clients::Clients;
 use crate::ledger::directive::{self, SignedDirective};
 use crate::ledger::frame::{Frame, SharedFrame};
+use crate::ledger::generation::{Generations, Step};
 use crate::ledger::outcome::Outcome;
 use crate::ledger::sessions::{
     Limits, LimitsError, Plan, Planned, Sessions, SessionsSnapshot, Standing,
@@ -231,6 +232,8 @@ impl<S: StateMachine> Execution<S> {
             let Planned { command, caller, is_alone, directed } = planned;
             if SignedChange::is_one(command) {
                 left_out.push((at, self.members.change(command, is_alone, opening)));
+            } else if Step::is_one(command, self.members.rules()) {
+                left_out.push((at, self.members.step(command, is_alone, height)));
             } else if SignedDirective::is_one(command) {
                 let not_alone = || approvals::reply(Err(directive::Refusal::NotAlone));
                 left_out.push((at, directed.map_or_else(not_alone, <[u8]>::to_vec)));
@@ -426,7 +429,15 @@ impl<S: StateMachine> Execution<S> {
         let committee = self.members.committee().cloned().map(Box::new);
         let sessions = self.sessions().snapshot();
         let clients = Arc::clone(self.sessions().clients());
-        SnapshotHandle { summary: self.summary, sessions, committee, clients, application }
+        let generations = Arc::clone(self.members.generations());
+        SnapshotHandle {
+            summary: self.summary,
+            sessions,
+            committee,
+            clients,
+            generations,
+            application,
+        }
     }
 
     /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes
@@ -462,6 +473,7 @@ pub struct SnapshotHandle {
     sessions: SessionsSnapshot,
     committee: Option<Box<Committee>>,
     clients: Arc<Clients>,
+    generations: Arc<Generations>,
     application: Part,
 }
 
@@ -508,7 +520,8 @@ impl Snapshot for SnapshotHandle {
         });
         let (summary, committee) = (self.summary, self.committee.as_deref().cloned());
         let clients = Arc::clone(&self.clients);
-        let header = Header { summary, session_chunks, committee, clients };
+        let generations = Arc::clone(&self.generations);
+        let header = Header { summary, session_chunks, committee, clients, generations };
         let mut wants_more = sink(&header.encode(magic));
         let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
         if let Part::Whole(application) = &self.application {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::message::PeerMessage;
 use super::snapshot::{Offer, SnapshotMeta};
-use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
+use crate::base::crypto::{
+    Check, Form, PublicKey, Share, ShareKeys, Signature, Statement, Verified,
+};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::ledger::block::BlockId;
@@ -194,6 +196,8 @@ pub enum Action<T: Types> {
         form: Form,
         /// The signatures.
         shares: Vec<Share>,
+        /// The shares of the threshold key of their epoch, where its members generated one.
+        keys: Option<Arc<ShareKeys>>,
     },
     /// Tell a client.
     Respond {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::crypto::{Check, Share};
+use crate::base::crypto::Check;
 
 /// How many signatures of each replica are remembered: those of the views that are going on, and of
 /// some that are carried along. More only makes each look-up slower.
@@ -51,7 +51,8 @@ impl KnownSignatures {
 
     /// Remembers a check that held.
     pub fn insert(&mut self, check: Check) {
-        if !self.enabled || self.contains(&check) {
+        // Dealings are long, and each is seen a few times.
+        if !self.enabled || check.signature().is_none() || self.contains(&check) {
             return;
         }
         let is_full = mutant!("known-unbounded", false, self.ring.len() >= self.capacity);
@@ -72,9 +73,6 @@ impl KnownSignatures {
 
 /// The first bytes of a check's signature, which tell it from others.
 fn beginning(check: &Check) -> u64 {
-    let (Check::Client { signature, .. }
-    | Check::Replica(Share { signature, .. })
-    | Check::Aggregate { signature, .. }
-    | Check::Threshold { signature, .. }) = check;
-    signature.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+    let first = check.signature().and_then(|signature| signature.as_bytes().first_chunk());
+    first.map_or(0, |first| u64::from_le_bytes(*first))
 }

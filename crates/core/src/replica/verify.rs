@@ -70,7 +70,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let mut is_bad = false;
         for frame in frames {
             // It may have been verified by an older epoch's rules.
-            let is_stale = !is_current && frame.unverified().is_directive();
+            let is_late = |frame: &SharedFrame| {
+                frame.is_directive() || frame.is_unverified_under(Rules::FIRST)
+            };
+            let is_stale = !is_current && is_late(frame.unverified());
             let is_forged = verdicts.is_forged_by_its_relay(&frame);
             match verdicts.settle(frame) {
                 Some(_) if is_stale => {}
@@ -253,8 +256,7 @@ impl<'a, T: Types> Keys<'a, T> {
     }
 
     fn by_key(&self, check: Check) -> Check {
-        let Check::Replica(share) = &check else { return check };
-        let epoch = share.statement.epoch();
+        let Some(epoch) = check.epoch() else { return check };
         let believed = || {
             let next = |handover: &&SharedHandover<T>| handover.next.epoch() == epoch;
             self.believed.iter().find(next).map(|handover| &handover.next)

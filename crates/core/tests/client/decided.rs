@@ -259,7 +259,7 @@ fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
     let change = Change { ends: Epoch(0), members, governance, rules };
     let approvals = administrators.iter().map(|key| (*key, Signature::NONE)).collect();
     let ready = (0..3).map(|id| (ReplicaId(id), Signature::NONE)).collect();
-    let command = SignedChange { change, approvals, ready }.to_command();
+    let command = SignedChange { change, approvals, ready, shares: None }.to_command();
     let mut chain = chain(&[1, 2]);
     for view in 3..=8 {
         let parent = Block::clone(&chain[view as usize - 2].block);

@@ -38,7 +38,7 @@ fn change(current: &Committee, rules: Rules, ready: &[u16]) -> SignedChange {
     let change = Change { ends: current.epoch(), members, governance, rules };
     let approvals = vec![(key(50), Signature::NONE)];
     let ready = ready.iter().map(|id| (ReplicaId(*id), Signature::NONE)).collect();
-    SignedChange { change, approvals, ready }
+    SignedChange { change, approvals, ready, shares: None }
 }
 
 #[test]

@@ -27,6 +27,7 @@ use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::generation::Step;
 use quorate_core::protocols::protocol::Types;
 
 use quorate_transport::ConnectionId;
@@ -184,7 +185,8 @@ impl<T: Types> Requests<T> {
     /// too few for anybody to look at the words of members.
     fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
-        let (is_theirs, approvals) = match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
+        let every = Rules::EVERY_FORMAT;
+        let (is_theirs, approvals) = match (frame.change(every), frame.directive(every)) {
             (Some(Ok(change)), _) => {
                 let is_approved = change.is_approved(&committee) || change.ready.is_empty();
                 (is_approved && change.is_of_administrators(&committee), change.approvals.len())
@@ -192,7 +194,11 @@ impl<T: Types> Requests<T> {
             (_, Some(Ok(directive))) => {
                 (directive.is_of_administrators(&committee), directive.approvals.len())
             }
-            _ => return None,
+            // Where nobody has a threshold key, none is generated, and no proof is worth a look.
+            _ => match frame.step(every)?.ok().filter(|_| committee.shares().is_some())? {
+                Step::Begin { plan: _, approvals } if approvals.is_empty() => return None,
+                step => (step.is_of_administrators(&committee), step.signatures()),
+            },
         };
         is_theirs.then_some(approvals)
     }
@@ -214,12 +220,15 @@ impl<T: Types> Requests<T> {
     }
 }
 
-/// Whether a frame is a change or a directive with signatures besides its client's. What is a
+/// Whether a frame is a change, a directive or a step of a key generation with signatures besides
+/// its client's. What is a
 /// directive only by later rules counts: when it is ordered, those may be the rules.
 fn rests_on_more(frame: &SharedFrame) -> bool {
-    match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
-        (Some(Ok(change)), _) => !change.approvals.is_empty() || !change.ready.is_empty(),
-        (_, Some(Ok(directive))) => !directive.approvals.is_empty(),
+    let every = Rules::EVERY_FORMAT;
+    match (frame.change(every), frame.directive(every), frame.step(every)) {
+        (Some(Ok(change)), ..) => !change.approvals.is_empty() || !change.ready.is_empty(),
+        (_, Some(Ok(directive)), _) => !directive.approvals.is_empty(),
+        (.., Some(Ok(_))) => true,
         _ => false,
     }
 }

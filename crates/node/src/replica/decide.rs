@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{
-    Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+    Check, Form, PublicKey, Scheme, Share, ShareKeys, Signature, Signer, Statement,
 };
 use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::frame::SharedFrame;
@@ -518,7 +518,9 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.links.broadcast(&bytes);
             }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
-            Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
+            Action::Combine { ask, form, shares, keys } => {
+                self.verifier.combine(ask, form, shares, keys);
+            }
             Action::Respond { client, response } => self.respond(client, response),
             Action::Committed(blocks) => self.committed(&blocks),
             Action::Executed { commands, frames } => {
@@ -579,7 +581,13 @@ impl<T: Types> drive::World<T> for Reach<T> {
         Some(verdicts)
     }
 
-    fn combine(&mut self, _: u64, _: Form, _: &[Share]) -> Option<Option<Signature>> {
+    fn combine(
+        &mut self,
+        _: u64,
+        _: Form,
+        _: &[Share],
+        _: Option<&ShareKeys>,
+    ) -> Option<Option<Signature>> {
         // Joining is arithmetic on points: never worth the deciding thread's time.
         None
     }

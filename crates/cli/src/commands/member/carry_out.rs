@@ -182,7 +182,7 @@ pub(super) fn submit(
 fn planned(known: &Known, edits: &[Edit]) -> Result<SignedChange, Failure> {
     let change = change::plan(known.chain.committee(), edits)
         .map_err(|error| known.failed(&error, "correct what is asked for, and try again"))?;
-    Ok(SignedChange { change, approvals: Vec::new(), ready: Vec::new() })
+    Ok(SignedChange { change, approvals: Vec::new(), ready: Vec::new(), shares: None })
 }
 
 fn sign(known: &Known, change: &mut SignedChange, administrators: &[SecretKey]) {

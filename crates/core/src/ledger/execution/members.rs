@@ -1,9 +1,14 @@
-//! The members that order the blocks, as a part of the replicated state.
+//! The members that order the blocks, as a part of the replicated state, and the threshold key that
+//! they generate for the next epoch.
+
+use std::sync::Arc;
 
 use crate::base::membership::{Committee, Opening, Rules};
-use crate::base::types::Digest;
+use crate::base::types::{Digest, Height};
+use crate::base::wire::{DecodeError, Encode as _, Reader};
 use crate::ledger::approvals;
-use crate::ledger::change::{Refusal, SignedChange};
+use crate::ledger::change::{self, SignedChange};
+use crate::ledger::generation::{self, Generations, Step};
 
 /// The members of the current epoch, and those of the next once this one is sealed. Nobody where
 /// members are fixed: they are part of the chain's identity then, and need be in no root.
@@ -11,6 +16,18 @@ use crate::ledger::change::{Refusal, SignedChange};
 pub struct Members {
     current: Option<Committee>,
     next: Option<Committee>,
+    generations: Arc<Generations>,
+    /// Of the members and their key generations.
+    digest: Digest,
+}
+
+/// Why a change was refused.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(transparent)]
+    Change(#[from] change::Refusal),
+    #[error(transparent)]
+    Key(#[from] generation::Refusal),
 }
 
 impl Members {
@@ -22,8 +39,15 @@ impl Members {
 
     /// The members of an epoch that is not sealed.
     pub(super) fn of(committee: Option<Committee>) -> Self {
+        Self::with(committee, Arc::default())
+    }
+
+    /// The same, and the key generations of the epoch.
+    pub(super) fn with(committee: Option<Committee>, generations: Arc<Generations>) -> Self {
         let governed = |committee: &Committee| !committee.governance().administrators.is_empty();
-        Self { current: committee.filter(governed), next: None }
+        let current = committee.filter(governed);
+        let digest = digest_of(current.as_ref(), &generations);
+        Self { current, next: None, generations, digest }
     }
 
     /// The committee of the current epoch; `None` where members are fixed.
@@ -38,6 +62,12 @@ impl Members {
         self.next.as_ref()
     }
 
+    /// The key generations of the current epoch.
+    #[must_use]
+    pub fn generations(&self) -> &Arc<Generations> {
+        &self.generations
+    }
+
     /// The rules that the current epoch executes by.
     #[must_use]
     pub fn rules(&self) -> Rules {
@@ -46,8 +76,7 @@ impl Members {
 
     /// The digest of those that order the next block.
     pub(super) fn digest(&self) -> Digest {
-        let committee = self.next.as_ref().or(self.current.as_ref());
-        committee.map(Committee::digest).unwrap_or_default()
+        self.digest
     }
 
     /// The next epoch begins, if the current one is sealed.
@@ -63,6 +92,8 @@ impl Members {
         let next = self.judge(command, is_alone, opening);
         let reply = approvals::reply(next.as_ref().map(|next| next.epoch().0));
         if let Ok(next) = next {
+            self.generations = Arc::default();
+            self.digest = next.digest();
             self.next = Some(next);
         }
         reply
@@ -74,13 +105,79 @@ impl Members {
         is_alone: bool,
         opening: Opening,
     ) -> Result<Committee, Refusal> {
-        let Some(current) = &self.current else { return Err(Refusal::NotGoverned) };
+        let Some(current) = &self.current else { return Err(change::Refusal::NotGoverned.into()) };
         if let Some(next) = &self.next {
-            return Err(Refusal::UnderWay(next.epoch()));
+            return Err(change::Refusal::UnderWay(next.epoch()).into());
         }
         if !is_alone {
-            return Err(Refusal::NotAlone);
+            return Err(change::Refusal::NotAlone.into());
         }
-        SignedChange::of_command(command).map_err(Refusal::Unreadable)?.judge(current, opening)
+        let signed = SignedChange::of_command_under(command, current.rules());
+        let signed = signed.map_err(change::Refusal::Unreadable)?;
+        let next = signed.judge(current, opening)?;
+        if let Some(shares) = &signed.shares {
+            // The block of the change is below the one that opens the next epoch.
+            let height = Height(opening.height.0.saturating_sub(1));
+            self.generations.allow(&signed, shares, &next, height)?;
+        }
+        Ok(next)
+    }
+
+    /// Executes a step of a key generation, in the block of height `height`. Returns the reply.
+    pub(super) fn step(&mut self, command: &[u8], is_alone: bool, height: Height) -> Vec<u8> {
+        let after = self.judge_step(command, is_alone, height);
+        let reply = approvals::reply(after.as_ref().map(|(_, told)| *told));
+        if let Ok((after, _)) = after {
+            self.digest = digest_of(self.current.as_ref(), &after);
+            self.generations = Arc::new(after);
+        }
+        reply
+    }
+
+    fn judge_step(
+        &self,
+        command: &[u8],
+        is_alone: bool,
+        height: Height,
+    ) -> Result<(Generations, u64), generation::Refusal> {
+        let current = self.current.as_ref().ok_or(generation::Refusal::NoThresholdKey)?;
+        if let Some(next) = &self.next {
+            return Err(generation::Refusal::UnderWay(next.epoch()));
+        }
+        if !is_alone {
+            return Err(generation::Refusal::NotAlone);
+        }
+        let step = Step::of_command(command).map_err(generation::Refusal::Unreadable)?;
+        self.generations.after(&step, current, height)
+    }
+}
+
+/// The digest of members, and of the key generations of their epoch, if there were any.
+pub(super) fn digest_of(committee: Option<&Committee>, generations: &Generations) -> Digest {
+    let members = committee.map(Committee::digest).unwrap_or_default();
+    if generations.is_empty() {
+        return members;
+    }
+    let mut bytes = members.to_bytes();
+    generations.encode(&mut bytes);
+    Digest::of("quorate members", &bytes)
+}
+
+/// Writes the key generations of an epoch with these rules: nothing before the rules that know any.
+pub(super) fn encode_generations(rules: Rules, generations: &Generations, out: &mut Vec<u8>) {
+    if rules.core >= Rules::GENERATED_KEYS {
+        generations.encode(out);
+    }
+}
+
+/// Reads them.
+pub(super) fn decode_generations(
+    rules: Rules,
+    reader: &mut Reader,
+) -> Result<Generations, DecodeError> {
+    use crate::base::wire::Decode as _;
+    match rules.core {
+        Rules::GENERATED_KEYS.. => Generations::decode(reader),
+        _ => Ok(Generations::default()),
     }
 }

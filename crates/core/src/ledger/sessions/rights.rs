@@ -56,7 +56,7 @@ impl Rights {
     /// are not listed may send what administrators sign, and no more.
     pub(super) fn may_execute(&self, frame: &Frame) -> Result<(), Rejection> {
         match self.clients.admits(frame.key_in_place()) {
-            Err(_) if frame.is_administrative() => Ok(()),
+            Err(_) if frame.is_administrative(self.rules()) => Ok(()),
             admitted => admitted,
         }
     }
@@ -81,11 +81,11 @@ impl Rights {
 }
 
 impl Sessions {
-    /// Lets go of waiting frames that are directives, and of a format that the former epoch did not
-    /// know: nobody has verified their approvals (see [`directive`](crate::ledger::directive)).
-    /// Their clients may send them again. The frames behind them go on waiting for their numbers.
+    /// Lets go of waiting frames that rest on signatures from these rules on, and did not in the
+    /// former epoch: nobody has verified them (see [`directive`](crate::ledger::directive)). Their clients may send them again. The frames behind them go on waiting for their numbers.
     pub(super) fn drop_unverified(&mut self, former: Rules) {
-        let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
+        let now = self.rights.rules();
+        let is_unverified = |frame: &Frame| frame.is_unverified_until(former, now);
         let waits_in = |session: &Session| {
             session.waiting.frames().iter().any(|frame| is_unverified(frame)).then_some(session.id)
         };

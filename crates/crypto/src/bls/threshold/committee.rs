@@ -2,12 +2,12 @@
 
 use super::lagrange::{at_zero, position};
 use super::{SIGNATURE_DOMAIN, dealing};
-use crate::bls::SIGNATURE_BYTES;
 use crate::bls::claims::{Claims, Keys};
 use crate::bls::curve::{
-    G1, G2, Scalar, combine_g1, combine_g2, key_bytes, read_key, read_known_signature,
-    write_signature,
+    G1, G2, Scalar, combine_g1, combine_g2, is_infinity_g2, key_bytes, read_key,
+    read_known_signature, write_key, write_signature,
 };
+use crate::bls::{KEY_BYTES, SIGNATURE_BYTES};
 use crate::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem};
 use crate::scheme_name::SchemeName;
 
@@ -43,6 +43,36 @@ impl Committee {
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         dealing::check(group, &keys, quorum).map_err(CommitteeKeyError::Dealing)?;
         Ok(Self { keys, group, quorum, group_bytes: key_bytes(group) })
+    }
+
+    /// Reads the public keys of all shares, in the order of their members. Any quorum of them
+    /// determines the committee's key.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_shares(members: &[&[u8]], quorum: usize) -> Result<Self, CommitteeKeyError> {
+        let scheme = SchemeName::BlsThreshold;
+        let some = members.get(..quorum).filter(|some| !some.is_empty());
+        let some = some.ok_or(CommitteeKeyError::Quorum { quorum, members: members.len() })?;
+        let keys = some.iter().enumerate().map(|(replica, key)| {
+            let in_member = |problem| CommitteeKeyError::Replica { replica, scheme, problem };
+            read_key(key).map_err(in_member)
+        });
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        let positions: Vec<u64> = (0..quorum).map(position).collect();
+        let scalars: Vec<_> = at_zero(&positions).into_iter().map(Scalar::to_le_bytes).collect();
+        let group = combine_g2(&keys, &scalars);
+        if is_infinity_g2(&group) {
+            let problem = KeyProblem::Infinity;
+            return Err(CommitteeKeyError::Group { scheme, problem });
+        }
+        Self::read(members, GroupKey { key: &write_key(group), quorum })
+    }
+
+    /// The committee's public key.
+    #[must_use]
+    pub fn group(&self) -> [u8; KEY_BYTES] {
+        write_key(self.group)
     }
 
     /// An empty list of claims.

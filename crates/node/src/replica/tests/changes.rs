@@ -52,7 +52,7 @@ fn change_that_adds(learner: SecretKey) -> SignedChange {
     let approvals = (0..2).map(administrator).map(approved).collect();
     let readiness = change.readiness(&CHAIN);
     let ready = (0..4).map(|id| (ReplicaId(id.into()), key(id).sign(&readiness))).collect();
-    SignedChange { change, approvals, ready }
+    SignedChange { change, approvals, ready, shares: None }
 }
 
 /// As many members as there can be say that they are ready, and nobody signed.

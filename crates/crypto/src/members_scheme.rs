@@ -1,0 +1,116 @@
+//! The signature scheme of clients and of members that change: whatever is checked names its keys.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quorate_core::base::crypto::{
+    Check, Form, Round, Scheme, Share, ShareKeys, Signature, Signers,
+};
+use quorate_core::base::types::Digest;
+
+use crate::bls::threshold::{Committee, generation};
+use crate::committee_scheme::{join_shares, verify_bls};
+use crate::ed25519::Ed25519;
+
+/// How many threshold keys are kept, read and checked: those of the epoch, of the one before, of
+/// the next, and some of a client that follows epochs.
+const KEPT: usize = 8;
+
+/// Verifies signatures of members by the keys that a check names
+/// ([`by_key`](quorate_core::Committee::by_key)), and all that a change of members rests on. It
+/// belongs to no epoch. Threads share it by reference.
+///
+/// Members sign with Ed25519, or with shares of a threshold key of their epoch. Reading such a key
+/// costs a check of every share and of all together, so the latest are kept.
+#[derive(Default)]
+pub struct MembersScheme {
+    ed25519: Ed25519,
+    /// By the digest of the shares, the latest last; `None` if they are no key.
+    kept: Mutex<Vec<(Digest, Option<Arc<Committee>>)>>,
+}
+
+impl MembersScheme {
+    fn kept(&self) -> MutexGuard<'_, Vec<(Digest, Option<Arc<Committee>>)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The committee of these shares; `None` if they do not lie on one polynomial.
+    fn committee(&self, keys: &ShareKeys) -> Option<Arc<Committee>> {
+        let digest = keys.digest();
+        let known = self.kept().iter().find(|(kept, _)| *kept == digest).cloned();
+        if let Some((_, committee)) = known {
+            return committee;
+        }
+        let shares: Vec<&[u8]> = keys.keys().map(<[u8; _]>::as_slice).collect();
+        let committee = Committee::of_shares(&shares, keys.quorum()).ok().map(Arc::new);
+        let mut kept = self.kept();
+        if kept.len() == KEPT {
+            kept.remove(0);
+        }
+        kept.push((digest, committee.clone()));
+        committee
+    }
+
+    /// Verifies what is signed by shares, one batch for each threshold key.
+    fn verify_joined(&self, checks: &[Check], verdicts: &mut [bool]) {
+        let joined = checks.iter().enumerate().filter_map(|(index, check)| match check {
+            Check::Joined { keys, check } => Some((keys, index, &**check)),
+            _ => None,
+        });
+        let mut joined: Vec<(&Arc<ShareKeys>, usize, &Check)> = joined.collect();
+        joined.sort_by_key(|(keys, index, _)| (keys.digest(), *index));
+        for same in joined.chunk_by(|one, next| one.0 == next.0) {
+            let Some((keys, ..)) = same.first() else { continue };
+            let Some(committee) = self.committee(keys) else { continue };
+            let checks = same.iter().map(|(_, index, check)| (*index, *check));
+            let place = |signer| keys.place(signer).unwrap_or(usize::MAX);
+            verify_bls(committee.claims(), checks, &place, verdicts);
+        }
+    }
+}
+
+impl Scheme for MembersScheme {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        let mut verdicts = self.ed25519.verify(checks);
+        self.verify_joined(checks, &mut verdicts);
+        for (check, verdict) in checks.iter().zip(&mut verdicts) {
+            match check {
+                Check::Dealing { round, dealer, dealing } => {
+                    *verdict = read(round).is_some_and(|it| it.read(*dealer, dealing).is_ok());
+                }
+                Check::Complaint { round, dealer, dealing, recipient, evidence } => {
+                    let complaint = generation::Complaint {
+                        dealer: *dealer,
+                        recipient: *recipient,
+                        evidence: *evidence,
+                    };
+                    *verdict = read(round).is_some_and(|it| holds(it, dealing, &complaint));
+                }
+                _ => {}
+            }
+        }
+        verdicts
+    }
+
+    /// Always `None`: members' own signatures are not joined.
+    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
+        None
+    }
+
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        if shares.iter().map(|share| share.signer).collect::<Signers>().len() != shares.len() {
+            return None;
+        }
+        let committee = self.committee(keys)?;
+        join_shares(&committee, form, shares, &|signer| keys.place(signer))
+    }
+}
+
+/// What dealers agreed on, for arithmetic; `None` if nobody can deal by it.
+fn read(round: &Round) -> Option<generation::Round> {
+    generation::Round::new(round.context.0, &round.keys, round.quorum).ok()
+}
+
+fn holds(round: generation::Round, dealing: &[u8], complaint: &generation::Complaint) -> bool {
+    let mut taken = generation::Generation::new(round);
+    taken.take_dealing(complaint.dealer, dealing).is_ok() && taken.take_complaint(complaint).is_ok()
+}
