@@ -3,10 +3,9 @@
 //! Clients sign with Ed25519. The replicas of a committee sign with the scheme that it has chosen
 //! ([`SchemeName`]): [`ed25519`], [`ecdsa`] over one of two curves, [`bls`] with keys that the
 //! replicas made or that were dealt, or nothing at all ([`unsigned`]). [`CommitteeScheme`] checks
-//! [`committee_keys`], and then verifies and joins signatures of both; [`MembersScheme`] does so where
-//! members change. [`ConsensusKey`] signs for a
-//! replica. [`key_file`] reads and writes secret keys: a replica's consensus key, its transport
-//! key, or a client's key.
+//! [`committee_keys`], and then verifies and joins signatures of both; [`MembersScheme`] does so
+//! where members change. [`ConsensusKey`] signs for a replica. [`key_file`] reads and writes secret
+//! keys: a replica's consensus key, its transport key, or a client's key.
 // Denied and not forbidden: `bls::curve` calls foreign functions.
 #![deny(unsafe_code)]
 

@@ -216,9 +216,9 @@ impl Frame {
         Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
     }
 
-    /// The same, resting as well on the signatures and proofs of the change of members, the directive
-    /// or the step of a key generation that it may be under the rules of the epoch. These can be hundreds: where members are fixed, no
-    /// stranger may have them verified.
+    /// The same, resting as well on the signatures and proofs of the change of members, the
+    /// directive or the step of a key generation that it may be under the rules of the epoch. These
+    /// can be hundreds: where members are fixed, no stranger may have them verified.
     #[must_use]
     pub fn claim_with_approvals(
         self: Arc<Self>,

@@ -32,9 +32,10 @@ pub const MAX_ANSWER_BYTES: usize =
 pub const MAX_HANDOVERS: usize = 256;
 /// A committee, a summary of the state, a block of frames' names and a certificate.
 const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX_REPLICAS + 1024;
-/// Longest change of the members: a committee, and the signatures under it.
+/// Longest change of the members: a committee with the shares of its key, and the signatures under
+/// it.
 pub const MAX_CHANGE_BYTES: usize =
-    (Member::MAX_CONTACT_BYTES + 256) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
+    (Member::MAX_CONTACT_BYTES + 512) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
 /// Longest reason of a replica that is not ready.
 const MAX_REASON_BYTES: usize = 16 << 10;
 /// Most blocks in one [`Response::Blocks`].

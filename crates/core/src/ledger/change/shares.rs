@@ -7,8 +7,8 @@ use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 /// The public shares of the key that the members of the next epoch generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextShares {
-    /// The [digest](crate::ledger::generation::Generation::digest) of the generation that made them,
-    /// as it stands where the change executes.
+    /// The [digest](crate::ledger::generation::Generation::digest) of the generation that made
+    /// them, as it stands where the change executes.
     pub generation: Digest,
     /// The keys.
     pub keys: ShareKeys,

@@ -96,8 +96,8 @@ impl Plan {
     }
 }
 
-/// The epoch u64 ‖ the serial u64 ‖ the digest of the change 32 ‖ blocks u32 ‖ the dealers u32, each
-/// its id u16, key 32 and encryption key 32.
+/// The epoch u64 ‖ the serial u64 ‖ the digest of the change 32 ‖ blocks u32 ‖ the dealers u32,
+/// each its id u16, key 32 and encryption key 32.
 impl Encode for Plan {
     fn encode(&self, out: &mut Vec<u8>) {
         self.ends.encode(out);

@@ -82,7 +82,8 @@ impl Rights {
 
 impl Sessions {
     /// Lets go of waiting frames that rest on signatures from these rules on, and did not in the
-    /// former epoch: nobody has verified them (see [`directive`](crate::ledger::directive)). Their clients may send them again. The frames behind them go on waiting for their numbers.
+    /// former epoch: nobody has verified them (see [`directive`](crate::ledger::directive)). Their
+    /// clients may send them again. The frames behind them go on waiting for their numbers.
     pub(super) fn drop_unverified(&mut self, former: Rules) {
         let now = self.rights.rules();
         let is_unverified = |frame: &Frame| frame.is_unverified_until(former, now);
