@@ -177,7 +177,9 @@ impl Cluster {
         let plan = self.plan(&change);
         self.begin(&plan);
         let steps: Vec<_> = plan.dealers.iter().map(|it| Self::deal(&plan, it.id, &[])).collect();
-        steps.iter().for_each(|step| drop(self.order(step).unwrap()));
+        for step in &steps {
+            self.order(step).unwrap();
+        }
         let generated = self.generated(&plan, &steps);
         let signed = self.signed(change, &generated);
         self.seal(&signed).unwrap();
@@ -380,7 +382,9 @@ fn shares_that_are_not_of_one_key_are_signed_with_in_vain() {
     let plan = cluster.plan(&change);
     cluster.begin(&plan);
     let steps: Vec<_> = plan.dealers.iter().map(|it| Cluster::deal(&plan, it.id, &[])).collect();
-    steps.iter().for_each(|step| drop(cluster.order(step).unwrap()));
+    for step in &steps {
+        cluster.order(step).unwrap();
+    }
     let mut generated = cluster.generated(&plan, &steps);
     // One member puts a share of its own making in the place of the one that it got.
     let own = threshold::deal(4, 3).unwrap().shares.remove(0);

@@ -1,9 +1,11 @@
 //! The administrator of a governed cluster, who has its members changed.
 
-use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
+use bytes::Bytes;
+use quorate_core::base::crypto::{COMPLAINT_BYTES, ClientSigner as _, Signer as _};
 use quorate_core::base::membership::{Member, Rules};
-use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::change::{Change, NextShares, SignedChange};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::generation::{Dealer, Plan, Step};
 use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
@@ -20,6 +22,8 @@ pub struct Administrator {
     session: SessionId,
     /// [`Config::second_keys_from`](crate::Config).
     second_keys_from: Option<u64>,
+    /// Those that changes leave as they are.
+    rules: Rules,
     /// The number of its next frame.
     pub next: Sequence,
 }
@@ -38,7 +42,8 @@ impl Administrator {
         };
         cluster.run_until(micros, |cluster| session(cluster).is_some());
         let second_keys_from = cluster.config.second_keys_from;
-        Some(Self { key, session: session(cluster)?, second_keys_from, next: Sequence(1) })
+        let (session, rules) = (session(cluster)?, cluster.config.committee().rules());
+        Some(Self { key, session, second_keys_from, rules, next: Sequence(1) })
     }
 
     /// The change to members of these weights, by their ids (`None`: no member), signed by the
@@ -50,7 +55,7 @@ impl Administrator {
         weights: &[Option<u16>],
         ready: impl Fn(usize) -> bool,
     ) -> SignedChange {
-        self.change_under(Rules::FIRST, ends, weights, ready)
+        self.change_under(self.rules, ends, weights, ready)
     }
 
     /// The same to an epoch that executes by these rules.
@@ -91,12 +96,20 @@ impl Administrator {
         cluster: &mut Cluster<F>,
         change: &SignedChange,
     ) -> SharedFrame {
-        let (key, command) = (self.key, change.to_command());
+        self.submit_command(cluster, &change.to_command())
+    }
+
+    fn submit_command<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        command: &[u8],
+    ) -> SharedFrame {
+        let key = self.key;
         let frame = Frame::build(
             key.public_key(),
             self.session,
             self.next,
-            [command.as_slice()],
+            [command],
             &CHAIN,
             |statement| key.sign(statement),
         );
@@ -104,6 +117,83 @@ impl Administrator {
         let frame: SharedFrame = frame.expect("a change fits a frame").into();
         submit(cluster, &frame);
         frame
+    }
+
+    /// Begins a key generation for a change, in which all next members that count deal. Those of
+    /// `cheats` deal shares that do not fit, which the first member shows.
+    pub fn generate<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        change: &Change,
+        cheats: &[u16],
+    ) {
+        let plan = self.plan(change);
+        let approvals = vec![(self.key.public_key(), self.key.sign(&plan.approval(&CHAIN)))];
+        let mut steps = vec![Step::Begin { plan: plan.clone(), approvals }];
+        let (round, mut shown) = (plan.round(&CHAIN), Vec::new());
+        for (place, dealer) in plan.dealers.iter().enumerate() {
+            let (plan, id, fits) = (plan.clone(), dealer.id, !cheats.contains(&dealer.id.0));
+            let dealing = Bytes::from(keys::dealing(&round, place, fits));
+            if !fits {
+                let (plan, dealing) = (plan.clone(), dealing.clone());
+                let (recipient, evidence) = (plan.dealers[0].id, [0; COMPLAINT_BYTES]);
+                shown.push(Step::Complain { plan, dealer: id, dealing, recipient, evidence });
+            }
+            let key = Key::of_replica_in(id.index(), plan.ends.plus(1), self.second_keys_from);
+            let signature = key.sign(&plan.dealing(&CHAIN, id, &dealing));
+            steps.push(Step::Deal { plan, dealer: id, dealing, signature });
+        }
+        for step in steps.iter().chain(&shown) {
+            self.submit_command(cluster, &step.to_command());
+        }
+    }
+
+    fn plan(&self, change: &Change) -> Plan {
+        let members = change.members.iter().enumerate();
+        let voters = members
+            .filter_map(|(id, it)| Some((id, it.as_ref()?)))
+            .filter(|(_, member)| !member.is_learner());
+        let dealers = voters.map(|(id, _)| {
+            let key = Key::of_replica_in(id, change.ends.plus(1), self.second_keys_from);
+            let (id, key) = (ReplicaId(id as u16), key.public_key());
+            Dealer { id, key, encryption: key.0 }
+        });
+        let (ends, digest) = (change.ends, change.digest());
+        Plan { ends, serial: 1, change: digest, open_blocks: 10_000, dealers: dealers.collect() }
+    }
+
+    /// The change with the key that its members generated, as a replica sees the generation, for
+    /// which all of them are ready; `None` before they all have dealt there.
+    #[must_use]
+    pub fn with_shares<F: Family>(
+        &self,
+        core: &Core<F>,
+        change: SignedChange,
+        cheats: usize,
+    ) -> Option<SignedChange> {
+        let generations = core.execution().members().generations();
+        let current = generations.current()?;
+        let all = current.plan().dealers.len();
+        if current.dealt().len() < all || current.disqualified().len() < cheats {
+            return None;
+        }
+        let generation = current.digest();
+        let keys = keys::shares_of(&change.change.members, &generation);
+        let shares = Some(Box::new(NextShares { generation, keys, possessions: Vec::new() }));
+        let mut signed = SignedChange { ready: Vec::new(), shares, ..change };
+        let readiness = signed.readiness(&CHAIN);
+        for dealer in &current.plan().dealers {
+            let own = Key::of_replica_in(
+                dealer.id.index(),
+                current.plan().ends.plus(1),
+                self.second_keys_from,
+            );
+            signed.ready.push((dealer.id, own.sign(&readiness)));
+            let share = Key::of_replica(dealer.id.index());
+            let possessions = signed.shares.as_mut().map(|shares| &mut shares.possessions);
+            possessions?.push((dealer.id, share.sign(&readiness)));
+        }
+        Some(signed)
     }
 }
 

@@ -24,7 +24,8 @@ pub struct Config {
     /// How many there are.
     pub replicas: usize,
     /// So many of them are the members at first, and an administrator may change that; `None`: all
-    /// are, for ever.
+    /// are, for ever. Where votes are joined into the committee's signature, they have a threshold
+    /// key.
     pub members: Option<usize>,
     /// From this epoch on all members have other keys, where members change.
     pub second_keys_from: Option<u64>,
@@ -181,6 +182,7 @@ impl Config {
     pub fn committee(&self) -> Committee {
         match self.members {
             None => keys::committee(self.replicas),
+            Some(members) if self.forms.0 == Form::Threshold => keys::governed_by_shares(members),
             Some(members) => keys::governed(members),
         }
     }

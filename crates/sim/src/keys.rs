@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use quorate_core::base::crypto::{
-    Check, ClientSigner, Form, PublicKey, Scheme, Share, ShareKeys, Signature, Signer, Statement,
+    Check, ClientSigner, Form, PublicKey, Round, SHARE_KEY_BYTES, Scheme, Share, ShareKeys,
+    Signature, Signer, Statement,
 };
-use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules, quorum};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 
 /// The chain that all signatures are bound to.
@@ -119,8 +120,10 @@ fn holds(check: &Check) -> bool {
         }
         Check::Threshold { statement, signature } => seal_of_all(statement) == *signature,
         Check::Joined { keys, check } => holds_by(keys, check),
-        // Nobody deals here.
-        Check::Dealing { .. } | Check::Complaint { .. } => false,
+        Check::Dealing { round, dealer, dealing } => is_dealt(round, *dealer, dealing),
+        Check::Complaint { round, dealer, dealing, .. } => {
+            is_dealt(round, *dealer, dealing) && dealing.ends_with(DOES_NOT_FIT)
+        }
     }
 }
 
@@ -240,6 +243,45 @@ pub fn governed(n: usize) -> Committee {
     let opening = Opening { after: CHAIN, height: Height(0) };
     Committee::with_members(CHAIN, Epoch(0), opening, members, governance())
         .expect("a committee of distinct keys")
+}
+
+/// The same, whose members sign with shares of a threshold key.
+pub fn governed_by_shares(n: usize) -> Committee {
+    let committee = governed(n).under(RULES_OF_SHARES);
+    let shares = shares_of(committee.members(), &Digest::default());
+    committee.with_shares(shares).expect("one share for each member that counts")
+}
+
+/// The first rules by which members have a threshold key.
+pub const RULES_OF_SHARES: Rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+
+/// The shares of the members that count, of the key that came of this generation. Only names, here:
+/// a member signs with its own key, and what they join is sealed with the name of the key.
+pub fn shares_of(members: &[Option<Member>], generation: &Digest) -> ShareKeys {
+    let counts = |member: &Option<Member>| member.as_ref().is_some_and(|it| !it.is_learner());
+    let voters = (0..members.len()).filter(|id| counts(&members[*id]));
+    let name = |id: usize| {
+        let name = Digest::of("mock share", &[&generation.0[..], &id.to_le_bytes()].concat());
+        let mut bytes = [0; SHARE_KEY_BYTES];
+        bytes[..32].copy_from_slice(&name.0);
+        (ReplicaId(id as u16), bytes)
+    };
+    let keys: Vec<_> = voters.map(name).collect();
+    ShareKeys::new(quorum(keys.len()), keys).expect("members that count")
+}
+
+/// What a dealer deals in this round, or what no member can read its share of.
+pub fn dealing(round: &Round, dealer: usize, fits: bool) -> Vec<u8> {
+    let fits: &[u8] = if fits { b"fits" } else { DOES_NOT_FIT };
+    [&round.context.0[..], &dealer.to_le_bytes(), fits].concat()
+}
+
+/// What a dealing ends with that cheats.
+const DOES_NOT_FIT: &[u8] = b"does not fit";
+
+/// Whether this was dealt in this round by this dealer.
+fn is_dealt(round: &Round, dealer: usize, dealing: &[u8]) -> bool {
+    [true, false].iter().any(|fits| self::dealing(round, dealer, *fits) == dealing)
 }
 
 /// One administrator, who may change the members alone.
