@@ -29,7 +29,9 @@ fn generated(
     administrator.generate(cluster, &change.change, cheats);
     let with_shares = |cluster: &Cluster<HotStuffs>| {
         let mut all = cluster.correct();
-        all.find_map(|core| administrator.with_shares(core, change.clone(), cheats.len()))
+        all.find_map(|core| {
+            administrator.with_shares::<HotStuffs>(core, change.clone(), cheats.len())
+        })
     };
     assert!(cluster.run_until(20 * SECOND, |cluster| with_shares(cluster).is_some()));
     with_shares(cluster).expect("it was there")
