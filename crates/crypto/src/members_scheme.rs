@@ -24,12 +24,12 @@ const KEPT: usize = 8;
 #[derive(Default)]
 pub struct MembersScheme {
     ed25519: Ed25519,
-    /// By the digest of the shares, the latest last; `None` if they are no key.
-    kept: Mutex<Vec<(Digest, Option<Arc<Committee>>)>>,
+    /// By the digest of the shares, the latest last.
+    kept: Mutex<Vec<(Digest, Arc<Committee>)>>,
 }
 
 impl MembersScheme {
-    fn kept(&self) -> MutexGuard<'_, Vec<(Digest, Option<Arc<Committee>>)>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<(Digest, Arc<Committee>)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,16 +38,16 @@ impl MembersScheme {
         let digest = keys.digest();
         let known = self.kept().iter().find(|(kept, _)| *kept == digest).cloned();
         if let Some((_, committee)) = known {
-            return committee;
+            return Some(committee);
         }
         let shares: Vec<&[u8]> = keys.keys().map(<[u8; _]>::as_slice).collect();
-        let committee = Committee::of_shares(&shares, keys.quorum()).ok().map(Arc::new);
+        let committee = Arc::new(Committee::of_shares(&shares, keys.quorum())?);
         let mut kept = self.kept();
         if kept.len() == KEPT {
             kept.remove(0);
         }
-        kept.push((digest, committee.clone()));
-        committee
+        kept.push((digest, Arc::clone(&committee)));
+        Some(committee)
     }
 
     /// Verifies what is signed by shares, one batch for each threshold key.

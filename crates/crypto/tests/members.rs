@@ -148,7 +148,8 @@ impl Cluster {
         let mut signed = SignedChange { change, approvals, ready: Vec::new(), shares };
         let readiness = signed.readiness(&CHAIN);
         let sign = |(id, share): (&ReplicaId, &ConsensusKey)| {
-            ((*id, own_key(id.0).sign(&readiness)), (*id, share.sign(&readiness)))
+            let possession = signed.possession(&CHAIN, *id).unwrap();
+            ((*id, own_key(id.0).sign(&readiness)), (*id, share.sign(&possession)))
         };
         let (ready, possessions) = generated.shares.iter().map(sign).unzip();
         signed.ready = ready;
@@ -405,9 +406,15 @@ fn shares_that_are_not_of_one_key_are_signed_with_in_vain() {
     let good = cluster.signed(change, &right);
     let others = right.shares.remove(&first).unwrap();
     let mut forged = good.clone();
-    let readiness = forged.readiness(&CHAIN);
-    forged.shares.as_mut().unwrap().possessions[1].1 = others.sign(&readiness);
+    let second = forged.possession(&CHAIN, ReplicaId(1)).unwrap();
+    forged.shares.as_mut().unwrap().possessions[1].1 = others.sign(&second);
     assert_eq!(cluster.seal(&forged), Err("nobody votes for it".to_owned()));
+    // What all sign alike proves nothing: from a quorum's signatures anybody computes the others'.
+    let mut alike = good.clone();
+    let readiness = alike.readiness(&CHAIN);
+    let own = right.shares[&ReplicaId(1)].sign(&readiness);
+    alike.shares.as_mut().unwrap().possessions[1].1 = own;
+    assert_eq!(cluster.seal(&alike), Err("nobody votes for it".to_owned()));
     assert_eq!(cluster.seal(&good), Ok(()));
 }
 

@@ -190,8 +190,9 @@ impl Administrator {
             );
             signed.ready.push((dealer.id, own.sign(&readiness)));
             let share = Key::of_replica(dealer.id.index());
+            let signature = share.sign(&signed.possession(&CHAIN, dealer.id)?);
             let possessions = signed.shares.as_mut().map(|shares| &mut shares.possessions);
-            possessions?.push((dealer.id, share.sign(&readiness)));
+            possessions?.push((dealer.id, signature));
         }
         Some(signed)
     }

@@ -37,8 +37,13 @@
 //! - all members that count weigh the same: each has one share;
 //! - *all* of them say that they are ready, each by its own key and by its share. A member is ready
 //!   only if it came to these shares itself. From keys that nobody signed with, members that
-//!   collude could make up sums. A member that cannot speak is removed instead;
+//!   collude could make up sums;
 //! - a change that changes nothing else may be made: it leads to a fresh key.
+//!
+//! A change that leaves the members that count as they are, with their keys and weights, may come
+//! without shares: they keep the key, and a quorum is ready for it as for any change. So a member
+//! that cannot speak is replaced by two changes, even of four: the first adds a learner, and all
+//! next members of the second can speak.
 //!
 //! Such a change has format 3; all others have format 2. The number at the end of the magic is that
 //! of the encoding. Every command with the words before
@@ -199,7 +204,7 @@ pub enum Refusal {
     },
     /// The members have a threshold key, and the change brings no next one.
     #[error(
-        "the members sign with a threshold key, and the change brings none: have one generated"
+        "members that count would be others, and no threshold key comes with them: have one generated"
     )]
     NoShares,
     /// The members have no threshold key, and the change brings one.
@@ -260,7 +265,12 @@ impl Change {
     }
 
     /// The committee that follows `current`, by what the members themselves say.
-    fn follows(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
+    fn follows(
+        &self,
+        current: &Committee,
+        opening: Opening,
+        has_shares: bool,
+    ) -> Result<Committee, Refusal> {
         if self.ends != current.epoch() {
             return Err(Refusal::Epoch { found: self.ends, current: current.epoch() });
         }
@@ -269,7 +279,7 @@ impl Change {
         if next.members() == current.members()
             && next.governance() == current.governance()
             && next.rules() == current.rules()
-            && current.shares().is_none()
+            && !has_shares
         {
             return Err(Refusal::Same);
         }
@@ -361,8 +371,8 @@ impl SignedChange {
         command.starts_with(MAGIC) || rules.core >= Rules::GENERATED_KEYS
     }
 
-    /// What a next member signs that has caught up: with its key of the next epoch and, if the
-    /// change brings shares, with its share as well. It covers the generation as it stands then.
+    /// What a next member signs that has caught up, with its key of the next epoch. If the change
+    /// brings shares, it covers them, and the generation as it stands then.
     #[must_use]
     pub fn readiness(&self, chain: &Digest) -> Statement {
         match &self.shares {
@@ -372,6 +382,13 @@ impl SignedChange {
                 self.change.statement(chain, Kind::Readiness, &content)
             }
         }
+    }
+
+    /// What the next member `id` signs with its share, if the change brings shares.
+    #[must_use]
+    pub fn possession(&self, chain: &Digest, id: ReplicaId) -> Option<Statement> {
+        let content = self.shares.as_ref()?.possession(&self.change.digest(), id);
+        Some(self.change.statement(chain, Kind::Readiness, &content))
     }
 
     /// The signatures that have to hold. A signature by a key that cannot be checked alone counts
@@ -384,7 +401,8 @@ impl SignedChange {
             let (key, signature) = (self.key_of(*id)?, *signature);
             Some(Check::Client { key, statement: readiness, signature })
         });
-        let shares = self.shares.iter().flat_map(|shares| shares.checks(readiness));
+        let possession = |id| self.possession(chain, id).unwrap_or(readiness);
+        let shares = self.shares.iter().flat_map(|shares| shares.checks(possession));
         approvals.chain(ready).chain(shares).collect()
     }
 
@@ -433,8 +451,7 @@ impl SignedChange {
                 return Err(Refusal::NotReadyForRules { rules: next.rules(), missing });
             }
         }
-        if current.shares().is_some() {
-            let shares = self.shares.as_ref().ok_or(Refusal::NoShares)?;
+        if let Some(shares) = &self.shares {
             let has_signed = |id: &ReplicaId| is_ready(id) && shares.is_possessed_by(*id);
             let missing: Vec<_> = next.voters().filter(|id| !has_signed(id)).collect();
             if !missing.is_empty() {
@@ -453,20 +470,35 @@ impl SignedChange {
         if governance.administrators.is_empty() {
             return Err(Refusal::NotGoverned);
         }
-        let next = self.change.follows(current, opening)?;
+        let next = self.change.follows(current, opening, self.shares.is_some())?;
         approvals::are_enough(&self.approvals, governance)?;
         match &self.shares {
-            None => Ok(next),
+            None => Self::with_the_former_key(next, current),
             Some(_) if current.shares().is_none() => Err(Refusal::NoThresholdKey),
             Some(shares) => Ok(next.with_shares(shares.keys.clone())?),
         }
+    }
+
+    /// A change that brings no shares: the members that count must be the same, and keep theirs.
+    fn with_the_former_key(next: Committee, current: &Committee) -> Result<Committee, Refusal> {
+        let Some(shares) = current.shares() else { return Ok(next) };
+        let of = |committee: &Committee| {
+            let voters = committee.voters();
+            let voters = voters.map(|id| (id, committee.key(id).cloned(), committee.weight(id)));
+            voters.collect::<Vec<_>>()
+        };
+        if of(&next) != of(current) {
+            return Err(Refusal::NoShares);
+        }
+        Ok(next.with_shares((**shares).clone())?)
     }
 
     /// Whether it may end the epoch of this committee, by its approvals alone. Leaders put no
     /// commands above one that may, and a stranger who could make one would keep blocks empty.
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
-        self.change.ends == current.epoch() && self.is_approved(current)
+        let may_have_shares = current.shares().is_some() || self.shares.is_none();
+        self.change.ends == current.epoch() && may_have_shares && self.is_approved(current)
     }
 
     /// Whether as many administrators signed it as must.

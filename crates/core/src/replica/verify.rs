@@ -186,6 +186,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         rules: Rules,
     ) -> Vec<Claim<SharedFrame>> {
         let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
+        let rules = self.membership.latest().verified_under(rules);
         let claim = |frame: SharedFrame| match is_governed {
             true => frame.claim_with_approvals(&chain, rules),
             false => frame.claim(&chain),

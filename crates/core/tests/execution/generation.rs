@@ -305,7 +305,7 @@ fn a_change_needs_the_key_of_all_its_members_and_no_other() {
     let current = committee();
     let judge = |signed: &SignedChange| signed.judge(&current, current.opening()).map(|_| ());
     assert_eq!(judge(&good), Ok(()));
-    // Without a key the former shares would sign on.
+    // Without a key the former shares, of other members, would sign on.
     let without = SignedChange { shares: None, ..good.clone() };
     assert_eq!(judge(&without), Err(ChangeRefusal::NoShares));
     let mut silent = good.clone();
@@ -340,10 +340,47 @@ fn a_fresh_key_alone_is_a_change() {
     let (members, governance) = (current.members().to_vec(), current.governance().clone());
     let change = Change { ends: Epoch(0), members, governance, rules: NEW };
     let (approvals, ready) = (approvals(2), Vec::new());
-    let signed = SignedChange { change, approvals, ready, shares: None };
+    let mut signed = SignedChange { change, approvals, ready, shares: None };
+    assert_eq!(signed.approved(&current, current.opening()), Err(ChangeRefusal::Same));
+    let (keys, possessions) = (shares(&[0, 1, 2, 3], 3, 150), Vec::new());
+    signed.shares = Some(Box::new(NextShares { generation: GENESIS, keys, possessions }));
     assert!(signed.approved(&current, current.opening()).is_ok());
-    let own = members_under(NEW);
-    assert_eq!(signed.approved(&own, own.opening()), Err(ChangeRefusal::Same));
+}
+
+/// Of four members one is dead. No key can be generated without it, and it must not stand in the
+/// way of its own removal.
+#[test]
+fn members_that_stay_keep_their_key_with_the_word_of_a_quorum() {
+    let current = committee();
+    let (mut members, governance) = (current.members().to_vec(), current.governance().clone());
+    members.push(Some(of(5, 0)));
+    let change = Change { ends: Epoch(0), members, governance, rules: NEW };
+    let ready = [0, 1, 2].map(|id| (ReplicaId(id), Signature::NONE)).to_vec();
+    let mut signed = SignedChange { change, approvals: approvals(2), ready, shares: None };
+    let next = signed.judge(&current, current.opening()).unwrap();
+    assert_eq!((next.shares(), next.epoch()), (current.shares(), Epoch(1)));
+    signed.ready.pop();
+    let few = signed.judge(&current, current.opening());
+    assert!(matches!(few, Err(ChangeRefusal::NotReady { .. })), "{few:?}");
+    // Other members, or another key of one, need a fresh key.
+    let mut other = signed.clone();
+    other.change.members[2].as_mut().unwrap().key = ReplicaKey::from([88; 32]);
+    assert_eq!(other.judge(&current, current.opening()), Err(ChangeRefusal::NoShares));
+}
+
+/// Where members sign with their own keys, nobody has anything verified that only a threshold key
+/// needs, and no stranger keeps blocks empty with it.
+#[test]
+fn what_only_a_threshold_key_needs_costs_nothing_elsewhere() {
+    let (own, joint) = (members_under(NEW), committee());
+    assert_eq!(own.verified_under(NEW), OLD);
+    assert_eq!(joint.verified_under(NEW), NEW);
+    assert_eq!(own.verified_under(OLD), OLD);
+    let signed = Ledger::new().dealt(0..5).change();
+    assert!(signed.may_seal(&joint) && !signed.may_seal(&own));
+    let frame = signed_frame(1, 1, 1, &[signed.to_command()], 0);
+    let checks = frame.claim_with_approvals(&CHAIN, own.verified_under(NEW)).checks().len();
+    assert_eq!(checks, 1, "the client's");
 }
 
 #[test]

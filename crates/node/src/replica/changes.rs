@@ -92,6 +92,10 @@ impl Approved {
     }
 
     fn remember(&mut self, check: Check) {
+        // What is proved and not signed is long.
+        if check.signature().is_none() {
+            return;
+        }
         if self.oldest_first.len() == REMEMBERED
             && let Some(oldest) = self.oldest_first.pop_front()
         {
@@ -143,7 +147,8 @@ impl<T: Types> Requests<T> {
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
         // One that cannot be read, or has no signatures, costs what any frame does.
-        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified());
+        let every = self.epochs.committee().verified_under(Rules::EVERY_FORMAT);
+        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified(), every);
         if !self.epochs.is_governed() || !claimed.iter().any(is_change) {
             return claimed;
         }
@@ -153,7 +158,7 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
-            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, Rules::EVERY_FORMAT);
+            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, every);
             let Some(approvals) = self.approvals_of(&frame) else {
                 self.is_bad(connection, &frame);
                 continue;
@@ -185,17 +190,17 @@ impl<T: Types> Requests<T> {
     /// too few for anybody to look at the words of members.
     fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
-        let every = Rules::EVERY_FORMAT;
+        let every = committee.verified_under(Rules::EVERY_FORMAT);
         let (is_theirs, approvals) = match (frame.change(every), frame.directive(every)) {
             (Some(Ok(change)), _) => {
-                let is_approved = change.is_approved(&committee) || change.ready.is_empty();
+                let is_without_words = change.ready.is_empty() && change.shares.is_none();
+                let is_approved = change.is_approved(&committee) || is_without_words;
                 (is_approved && change.is_of_administrators(&committee), change.approvals.len())
             }
             (_, Some(Ok(directive))) => {
                 (directive.is_of_administrators(&committee), directive.approvals.len())
             }
-            // Where nobody has a threshold key, none is generated, and no proof is worth a look.
-            _ => match frame.step(every)?.ok().filter(|_| committee.shares().is_some())? {
+            _ => match frame.step(every)?.ok()? {
                 Step::Begin { plan: _, approvals } if approvals.is_empty() => return None,
                 step => (step.is_of_administrators(&committee), step.signatures()),
             },
@@ -223,10 +228,12 @@ impl<T: Types> Requests<T> {
 /// Whether a frame is a change, a directive or a step of a key generation with signatures besides
 /// its client's. What is a
 /// directive only by later rules counts: when it is ordered, those may be the rules.
-fn rests_on_more(frame: &SharedFrame) -> bool {
-    let every = Rules::EVERY_FORMAT;
+fn rests_on_more(frame: &SharedFrame, every: Rules) -> bool {
     match (frame.change(every), frame.directive(every), frame.step(every)) {
-        (Some(Ok(change)), ..) => !change.approvals.is_empty() || !change.ready.is_empty(),
+        (Some(Ok(change)), ..) => {
+            let is_signed = !change.approvals.is_empty() || !change.ready.is_empty();
+            is_signed || change.shares.is_some()
+        }
         (_, Some(Ok(directive)), _) => !directive.approvals.is_empty(),
         (.., Some(Ok(_))) => true,
         _ => false,

@@ -181,6 +181,18 @@ impl Committee {
         }
     }
 
+    /// The rules by which frames' signatures and proofs are verified, where `rules` would be. What
+    /// only a threshold key needs is refused where it executes if members have none, and nobody may
+    /// have it verified. Whether they have one never changes in a chain, so all replicas agree.
+    #[must_use]
+    pub fn verified_under(&self, rules: Rules) -> Rules {
+        let core = match self.shares {
+            Some(_) => rules.core,
+            None => rules.core.min(Rules::GENERATED_KEYS - 1),
+        };
+        Rules { core, ..rules }
+    }
+
     /// The public keys of the shares that its members sign with, if they have a threshold key.
     #[must_use]
     pub fn shares(&self) -> Option<&Arc<ShareKeys>> {

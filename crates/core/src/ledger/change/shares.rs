@@ -13,7 +13,7 @@ pub struct NextShares {
     /// The keys.
     pub keys: ShareKeys,
     /// What each member signed with its share, over
-    /// [`SignedChange::readiness`](super::SignedChange::readiness).
+    /// [`SignedChange::possession`](super::SignedChange::possession).
     pub possessions: Vec<(ReplicaId, Signature)>,
 }
 
@@ -31,10 +31,22 @@ impl NextShares {
         self.possessions.iter().any(|(signer, _)| *signer == id)
     }
 
+    /// The digest of what a member signs with its share. It names the member: from a quorum's
+    /// signatures of one statement, anybody computes those of all others.
+    pub(super) fn possession(&self, change: &Digest, id: ReplicaId) -> Digest {
+        let mut bytes = self.readiness(change).to_bytes();
+        id.encode(&mut bytes);
+        Digest::of("quorate possession of a share", &bytes)
+    }
+
     /// What has to hold: no signature by a share does unless the keys lie on one polynomial.
-    pub(super) fn checks(&self, statement: Statement) -> impl Iterator<Item = Check> {
+    pub(super) fn checks(
+        &self,
+        statement: impl Fn(ReplicaId) -> Statement,
+    ) -> impl Iterator<Item = Check> {
         let keys = Arc::new(self.keys.clone());
         self.possessions.iter().map(move |(signer, signature)| {
+            let statement = statement(*signer);
             let share = Share { signer: *signer, statement, signature: *signature };
             let (keys, check) = (Arc::clone(&keys), Box::new(Check::Replica(share)));
             Check::Joined { keys, check }

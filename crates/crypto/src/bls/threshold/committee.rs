@@ -46,27 +46,19 @@ impl Committee {
     }
 
     /// Reads the public keys of all shares, in the order of their members. Any quorum of them
-    /// determines the committee's key.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn of_shares(members: &[&[u8]], quorum: usize) -> Result<Self, CommitteeKeyError> {
-        let scheme = SchemeName::BlsThreshold;
-        let some = members.get(..quorum).filter(|some| !some.is_empty());
-        let some = some.ok_or(CommitteeKeyError::Quorum { quorum, members: members.len() })?;
-        let keys = some.iter().enumerate().map(|(replica, key)| {
-            let in_member = |problem| CommitteeKeyError::Replica { replica, scheme, problem };
-            read_key(key).map_err(in_member)
-        });
-        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    /// determines the committee's key. `None` if one is no key, or they do not lie on one
+    /// polynomial of degree `quorum` − 1.
+    #[must_use]
+    pub fn of_shares(members: &[&[u8]], quorum: usize) -> Option<Self> {
+        let keys = members.iter().map(|key| read_key(key).ok()).collect::<Option<Vec<_>>>()?;
+        let some = keys.get(..quorum).filter(|some| !some.is_empty())?;
         let positions: Vec<u64> = (0..quorum).map(position).collect();
         let scalars: Vec<_> = at_zero(&positions).into_iter().map(Scalar::to_le_bytes).collect();
-        let group = combine_g2(&keys, &scalars);
-        if is_infinity_g2(&group) {
-            let problem = KeyProblem::Infinity;
-            return Err(CommitteeKeyError::Group { scheme, problem });
+        let group = combine_g2(some, &scalars);
+        if is_infinity_g2(&group) || !dealing::belong_together(group, &keys, quorum) {
+            return None;
         }
-        Self::read(members, GroupKey { key: &write_key(group), quorum })
+        Some(Self { keys, group, quorum, group_bytes: key_bytes(group) })
     }
 
     /// The committee's public key.
