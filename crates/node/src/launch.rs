@@ -22,6 +22,7 @@ use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
 };
 use crate::family::{self, Family};
+use crate::generation;
 use crate::http::access::{Access, AccessError};
 use crate::http::{self, Facts};
 use crate::replica::keyring::Keyring;
@@ -352,6 +353,14 @@ fn run<S: StateMachine + 'static>(
         let Launched { running, .. } = &launched;
         let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));
         let transport = Arc::clone(running.transport_key());
+        if loaded.cluster.generates_keys() {
+            tokio::spawn(generation::run(generation::Part {
+                cluster: Arc::new(loaded.cluster.clone()),
+                following: following.clone(),
+                epochs: Arc::clone(&epochs),
+                board: Arc::clone(running.generating()),
+            }));
+        }
         tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers, transport));
     }
     Ok(launched)

@@ -23,6 +23,7 @@ mod doorbell;
 pub mod epochs;
 mod events;
 mod feed;
+pub mod generating;
 mod giving_way;
 mod inbox;
 pub mod keyring;
@@ -38,6 +39,7 @@ mod replies;
 mod requests;
 mod routes;
 mod settled;
+pub mod shares;
 mod spread;
 mod standing;
 mod start;
@@ -75,6 +77,7 @@ use crate::traces;
 use data::{DataError, Owner};
 use decide::End;
 use epochs::Epochs;
+use generating::Board;
 pub(crate) use giving_way::spawn_low;
 use inbox::{Answer, Outside};
 use keyring::Keyring;
@@ -205,6 +208,7 @@ pub struct Running {
     peers: Arc<Peers>,
     epochs: Arc<Epochs>,
     feed: Option<Arc<Feed>>,
+    generating: Arc<Board>,
     transport: Arc<TransportKey>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
@@ -349,6 +353,12 @@ impl Running {
     #[must_use]
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
+    }
+
+    /// Its part in key generations.
+    #[must_use]
+    pub fn generating(&self) -> &Arc<Board> {
+        &self.generating
     }
 
     /// Its transport keys.

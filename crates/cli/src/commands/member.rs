@@ -1,6 +1,7 @@
 //! `quorate member`
 
 pub(super) mod carry_out;
+pub(super) mod generating;
 mod newcomer;
 mod shown;
 
@@ -10,11 +11,10 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
-use quorate_core::base::wire::DecodeError;
-use quorate_core::ledger::change::SignedChange;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file;
 use quorate_node::client::change::Edit;
+use quorate_node::client::generation;
 use quorate_node::client::succession::{Chain, Following};
 use quorate_node::config::{Cluster, Finding, Home, MemberFile, Place};
 use tokio::runtime::Runtime;
@@ -369,17 +369,18 @@ impl Known {
     }
 
     /// Reads a change that somebody planned.
-    pub fn read(&self, file: &Path) -> Result<SignedChange, Failure> {
+    fn read(&self, file: &Path) -> Result<carry_out::Planned, Failure> {
         let usage = |what: String| {
             let remedy = "name the file that `quorate member plan --out` wrote".to_owned();
             let place = Place::File(file.to_owned());
             Failure::new(Exit::Usage, Finding { what, place, remedy })
         };
         let command = std::fs::read(file).map_err(|error| usage(error.to_string()))?;
-        if !SignedChange::is_one(&command) {
+        if !generation::is_file(&command) {
             return Err(usage("this is no change of members".to_owned()));
         }
-        let read: Result<_, DecodeError> = SignedChange::of_command(&command);
-        read.map_err(|error| usage(format!("the change cannot be read: {error}")))
+        let read = generation::of_file(&command);
+        let read = read.map_err(|error| usage(format!("the change cannot be read: {error}")));
+        read.map(|(change, begin)| carry_out::Planned { change, begin })
     }
 }

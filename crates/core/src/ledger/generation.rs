@@ -55,7 +55,7 @@ use crate::ledger::change::{NextShares, SignedChange};
 
 pub use plan::{Dealer, MAX_OPEN_BLOCKS, Plan};
 pub use refusal::Refusal;
-pub use step::{MAX_DEALING_BYTES, Step};
+pub use step::{MAX_DEALING_BYTES, Step, dealing_digest};
 
 /// What a generation has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,10 +214,10 @@ impl Generations {
         let told = match step {
             Step::Begin { .. } => return Err(Refusal::Other(generation.plan.serial)),
             Step::Deal { dealer, dealing, .. } => {
-                generation.deal(*dealer, step::digest_of(dealing))?
+                generation.deal(*dealer, dealing_digest(dealing))?
             }
             Step::Complain { dealer, dealing, recipient, .. } => {
-                generation.complain(*dealer, step::digest_of(dealing), *recipient)?
+                generation.complain(*dealer, dealing_digest(dealing), *recipient)?
             }
         };
         Ok((after, told))

@@ -1,6 +1,7 @@
 //! What clients and replicas say to each other.
 
 mod encoding;
+mod generating;
 
 use bytes::Bytes;
 
@@ -11,7 +12,8 @@ use super::packed::Packed;
 pub use super::program::Program;
 use crate::base::crypto::Signature;
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
-use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
+use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
+pub use generating::{Generating, ShareWord};
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
@@ -96,6 +98,19 @@ pub enum Request {
         id: u64,
         /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
         change: Bytes,
+    },
+    /// Say how the key generation stands, and what shares for you may be encrypted to. Asked only
+    /// of members that have a threshold key, as the next one.
+    Generation {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+    },
+    /// Send what this member dealt in the key generation under way.
+    Dealing {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The dealer.
+        dealer: ReplicaId,
     },
     /// Send the list of clients.
     Clients {
@@ -256,6 +271,27 @@ pub enum Response {
         id: u64,
         /// Its signature ([what it signs](super::change::Change::readiness)).
         signature: Signature,
+    },
+    /// The same with its share of the key that was generated for the change.
+    ReadyWithShares {
+        /// The request's id.
+        id: u64,
+        /// Its word.
+        word: Box<ShareWord>,
+    },
+    /// How the key generation stands.
+    Generation {
+        /// The request's id.
+        id: u64,
+        /// What the replica says.
+        generating: Box<Generating>,
+    },
+    /// What a member dealt; empty: the replica does not have it.
+    Dealing {
+        /// The request's id.
+        id: u64,
+        /// The dealing.
+        dealing: Bytes,
     },
     /// This replica is not ready, or would not accept the change.
     NotReady {

@@ -27,6 +27,7 @@ use super::archive::{Archive, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::events::OtherRoot;
+use super::generating::Board;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::keyring::Keyring;
 use super::links::Links;
@@ -153,6 +154,8 @@ pub struct Reach<T: Types> {
     pub index: Arc<BlockIndex>,
     /// What is known of the members.
     pub epochs: Arc<Epochs>,
+    /// Its part in key generations.
+    pub generating: Arc<Board>,
     /// This replica.
     pub me: ReplicaId,
     /// Its consensus keys.
@@ -262,6 +265,9 @@ where
         let sessions = self.replica.execution().sessions();
         self.reach.epochs.clients.note(sessions);
         self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
+        let execution = self.replica.execution();
+        let (members, executed) = (execution.members(), &self.reach.executed);
+        self.reach.generating.note(members, execution.height(), executed);
         self.reach.executed.clear();
         if !std::mem::replace(&mut self.turns.began, true) {
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));

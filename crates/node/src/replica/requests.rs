@@ -28,6 +28,7 @@ use super::changes::Approved;
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::feed::Watchers;
+use super::generating::Board;
 use super::inbox::{Asked, Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
@@ -42,6 +43,9 @@ const BATCH: usize = 256;
 const APART: usize = 8;
 /// What comes so long after all else comes alone.
 const ALONE: Duration = Duration::from_micros(250);
+
+/// Why nothing is told of a key generation.
+const NO_KEY: &[u8] = b"its members have no threshold key";
 
 /// What the stage works with.
 pub struct Requests<T: Types> {
@@ -75,6 +79,8 @@ pub struct Requests<T: Types> {
     pub settled: Arc<Settled>,
     /// What is known of the members.
     pub epochs: Arc<Epochs>,
+    /// This replica's part in key generations.
+    pub generating: Arc<Board>,
     /// Who may send commands.
     pub admission: Admission,
     /// How many old frames may be verified.
@@ -278,6 +284,19 @@ impl<T: Types> Requests<T> {
             Ok(Request::Clients { id }) => {
                 let clients = self.admission.clients().to_bytes().into();
                 self.say(connection, &Response::Clients { id, clients });
+            }
+            Ok(Request::Generation { id }) => {
+                let response = match self.generating.told() {
+                    Some(generating) => {
+                        Response::Generation { id, generating: Box::new(generating) }
+                    }
+                    None => Response::NotReady { id, reason: Bytes::from_static(NO_KEY) },
+                };
+                self.say(connection, &response);
+            }
+            Ok(Request::Dealing { id, dealer }) => {
+                let dealing = self.generating.dealing(dealer).unwrap_or_default();
+                self.say(connection, &Response::Dealing { id, dealing });
             }
             Ok(Request::Ready { id, change: bytes }) => {
                 let question = Question { connection, id, bytes, packed: None };

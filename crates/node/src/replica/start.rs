@@ -30,6 +30,7 @@ use super::doorbell::Doorbell;
 use super::epochs::Epochs;
 use super::events::OtherRoot;
 use super::feed::Watchers;
+use super::generating::Board;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
 use super::links::{Keys, Links};
@@ -94,6 +95,7 @@ struct Shared<T: Types> {
     feed: Option<Arc<Feed>>,
     traces: Option<Arc<Traces>>,
     epochs: Arc<Epochs>,
+    generating: Arc<Board>,
     transport: Arc<TransportKey>,
 }
 
@@ -152,6 +154,7 @@ impl Setup {
             feed: self.feed.clone(),
             traces: self.start_traces(&metrics)?,
             epochs,
+            generating: Arc::new(Board::new(self.me, Arc::clone(&self.keyring))),
             transport: Arc::new(transport),
             outside,
             metrics,
@@ -353,6 +356,7 @@ impl Setup {
             standings: Standings::default(),
             settled: Arc::clone(&shared.settled),
             epochs: Arc::clone(&shared.epochs),
+            generating: Arc::clone(&shared.generating),
             admission: Admission::new(Arc::clone(&shared.epochs)),
             allowance: Allowance::new(Instant::now()),
             approved: Approved::new(Instant::now()),
@@ -381,6 +385,7 @@ impl Setup {
             archive: shared.archive.clone(),
             index: Arc::clone(&shared.index),
             epochs: Arc::clone(&shared.epochs),
+            generating: Arc::clone(&shared.generating),
             me: self.me,
             keyring: Arc::clone(&self.keyring),
             transport: Arc::clone(&shared.transport),
@@ -404,7 +409,7 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, feed, transport, .. } = shared;
+    let Shared { outside, metrics, epochs, feed, generating, transport, .. } = shared;
     Running {
         outside,
         decider,
@@ -414,6 +419,7 @@ fn running<T: Types>(
         peers,
         epochs,
         feed,
+        generating,
         transport,
         notes,
         recovered,

@@ -51,6 +51,12 @@ impl ShareKeys {
         self.keys.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 
+    /// The key of a member.
+    #[must_use]
+    pub fn key(&self, id: ReplicaId) -> Option<&[u8; SHARE_KEY_BYTES]> {
+        self.place(id).map(|place| &self.keys[place].1)
+    }
+
     /// The members, ascending.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.keys.iter().map(|(id, _)| *id)

@@ -55,7 +55,8 @@ pub enum Step {
 }
 
 /// What the state keeps of a dealing.
-pub(super) fn digest_of(dealing: &[u8]) -> Digest {
+#[must_use]
+pub fn dealing_digest(dealing: &[u8]) -> Digest {
     Digest::of("quorate dealing", dealing)
 }
 

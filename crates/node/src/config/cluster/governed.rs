@@ -1,5 +1,6 @@
 //! What a cluster must be like whose members may change.
 
+use quorate_core::base::membership::Rules;
 use quorate_crypto::{SchemeName, ed25519};
 
 use super::Cluster;
@@ -26,13 +27,32 @@ pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<F
     check_keys(cluster, settings, findings);
     let rules = [
         (
-            cluster.signatures != SchemeName::Ed25519,
+            !matches!(cluster.signatures, SchemeName::Ed25519 | SchemeName::BlsThreshold),
             format!(
                 "`signatures` is \"{}\", whose keys nobody can check alone",
                 cluster.signatures
             ),
             "signatures",
-            "set signatures = \"ed25519\"",
+            "set signatures = \"ed25519\" or \"bls12-381-threshold\"",
+        ),
+        (
+            cluster.generates_keys() && cluster.protocol == ProtocolName::Pbft,
+            "`protocol` is \"pbft\", whose checkpoints members sign alone, and not with shares of \
+             a threshold key"
+                .to_owned(),
+            "protocol",
+            "choose one of the HotStuff family, or set signatures = \"ed25519\"",
+        ),
+        (
+            cluster.generates_keys() && cluster.rules.core < Rules::GENERATED_KEYS,
+            format!(
+                "members that change generate threshold keys by rules {} of the core, and the first \
+                 epoch has rules {}",
+                Rules::GENERATED_KEYS,
+                cluster.rules
+            ),
+            RULES,
+            "set rules = \"3.1\" in [governance], or signatures = \"ed25519\"",
         ),
         (
             matches!(

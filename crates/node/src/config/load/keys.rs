@@ -49,7 +49,7 @@ impl Loaded {
         let role = Role { name: "consensus", file: &files.consensus, set: &places.consensus };
         let consensus = self.matching(
             &role,
-            key_file::read_consensus(role.file, self.cluster.signatures),
+            key_file::read_consensus(role.file, self.cluster.own_scheme()),
             public_half,
             &self.keys_since(&files.consensus, &member.consensus_key),
         );

@@ -1,0 +1,217 @@
+//! Having a threshold key generated: what administrators do before a change that needs one.
+//!
+//! Members that sign with a threshold key need a fresh one for each change of those that count. An
+//! administrator asks the next members for the keys that their shares are to be encrypted to, and
+//! begins a generation with them. The members do the rest by themselves; then they give their words
+//! for the change ([`gather`](super::change::gather)).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::base::crypto::{ClientSigner, PublicKey, Signer as _};
+use quorate_core::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, Request, Response};
+use quorate_core::ledger::approvals::Approvals;
+use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::generation::{Dealer, Generation, Plan, Standing, Step};
+use quorate_core::{Committee, ReplicaId};
+use quorate_crypto::SecretKey;
+use tokio::task::JoinSet;
+
+use super::change::{ChangeError, carried_out};
+use super::succession::{Chain, addresses, request_of};
+use crate::config::Cluster;
+
+/// For how many blocks a generation is open: minutes under load, and as long as it takes where
+/// nobody else orders anything.
+pub const OPEN_BLOCKS: u32 = 100_000;
+
+/// What a planned change in a file begins with that brings the beginning of a key generation.
+const MAGIC: &[u8] = b"quorate change and generation 1";
+
+/// The beginning of a key generation, with the administrators that signed it so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// What it is begun with.
+    pub plan: Plan,
+    /// Of administrators.
+    pub approvals: Approvals,
+}
+
+/// Whether a change needs a fresh threshold key: those that count are to be others, or to have
+/// other keys or weights.
+#[must_use]
+pub fn is_needed(change: &Change, current: &Committee) -> bool {
+    let voters = |members: &[Option<quorate_core::base::membership::Member>]| {
+        let voters = members.iter().enumerate().filter_map(|(id, it)| Some((id, it.as_ref()?)));
+        let voters = voters.filter(|(_, member)| !member.is_learner());
+        let voters = voters.map(|(id, member)| (id, member.key.clone(), member.weight));
+        voters.collect::<Vec<_>>()
+    };
+    current.shares().is_some() && voters(&change.members) != voters(current.members())
+}
+
+/// What members say of the key generation; or why one says nothing.
+pub async fn told(committee: &Committee) -> Vec<(ReplicaId, Result<Generating, String>)> {
+    let chain = committee.chain();
+    let mut asking = JoinSet::new();
+    for (replica, address) in addresses(committee) {
+        asking.spawn(async move {
+            (replica, request_of(replica, address, chain, &Request::Generation { id: 1 }).await)
+        });
+    }
+    let mut said: Vec<_> =
+        committee.replicas().map(|id| (id, Err("its contact cannot be read".to_owned()))).collect();
+    while let Some(Ok((replica, answer))) = asking.join_next().await {
+        let answer = match answer {
+            Ok(Response::Generation { generating, .. }) => Ok(*generating),
+            Ok(Response::NotReady { reason, .. }) => {
+                Err(String::from_utf8_lossy(&reason).into_owned())
+            }
+            Ok(_) => Err("it answers something else".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        said.iter_mut().filter(|(id, _)| *id == replica).for_each(|it| it.1 = answer.clone());
+    }
+    said
+}
+
+/// The generation that is under way for a change, if members of which one is correct say the same,
+/// and a key may still come of it.
+#[must_use]
+pub fn under_way(
+    change: &Change,
+    current: &Committee,
+    said: &[(ReplicaId, Result<Generating, String>)],
+) -> Option<Plan> {
+    let mut named: BTreeMap<Vec<u8>, (Plan, Vec<ReplicaId>)> = BTreeMap::new();
+    for (replica, told) in said {
+        let Ok(Generating { height, current: Some(generation), .. }) = told else { continue };
+        let is_open =
+            matches!(generation.standing(height.next()), Standing::Dealing | Standing::Enough);
+        let plan = generation.plan();
+        if is_open && plan.ends == current.epoch() && plan.change == change.digest() {
+            let entry = named.entry(plan.to_bytes());
+            entry.or_insert_with(|| (plan.clone(), Vec::new())).1.push(*replica);
+        }
+    }
+    let is_said = |(_, by): &&(Plan, Vec<ReplicaId>)| {
+        current.weight_of(by.iter().copied()) >= current.honest_witness()
+    };
+    named.values().find(is_said).map(|(plan, _)| plan.clone())
+}
+
+/// The generation as most members see it: that of the highest state in which it is.
+#[must_use]
+pub fn newest(
+    said: &[(ReplicaId, Result<Generating, String>)],
+) -> Option<(&Generating, &Generation)> {
+    let told = said.iter().filter_map(|(_, told)| told.as_ref().ok());
+    let newest = told.max_by_key(|told| (told.epoch, told.height))?;
+    Some((newest, newest.current.as_ref()?))
+}
+
+/// A generation for a change, with the encryption keys that its next members told; not signed by
+/// anybody.
+///
+/// # Errors
+/// The members without a key, and why.
+pub fn plan(
+    change: &Change,
+    said: &[(ReplicaId, Result<Generating, String>)],
+) -> Result<Begin, Vec<(ReplicaId, String)>> {
+    let (mut dealers, mut missing) = (Vec::new(), Vec::new());
+    let of_epoch = said.iter().filter_map(|(_, told)| told.as_ref().ok());
+    let of_epoch = of_epoch.filter(|told| told.epoch == change.ends);
+    let serial = of_epoch.map(|told| told.next_serial).max().unwrap_or(1);
+    for (id, member) in change.members.iter().enumerate() {
+        let Some(member) = member.as_ref().filter(|member| !member.is_learner()) else { continue };
+        let id = ReplicaId(id as u16);
+        let told = said.iter().find(|(replica, _)| *replica == id).map(|(_, told)| told);
+        let found = match told {
+            None => Err("it is no member yet: add it as a learner first".to_owned()),
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(told)) if told.epoch != change.ends || told.next_serial != serial => {
+                Err("it has not caught up".to_owned())
+            }
+            Some(Ok(told)) => {
+                told.encryption.ok_or_else(|| String::from_utf8_lossy(&told.waits_for).into_owned())
+            }
+        };
+        let key: Result<[u8; 32], _> = member.key.as_bytes().try_into();
+        match (found, key) {
+            (Ok(encryption), Ok(key)) => {
+                dealers.push(Dealer { id, key: PublicKey(key), encryption });
+            }
+            (Err(why), _) => missing.push((id, why)),
+            (_, Err(_)) => missing.push((id, "its key is none of Ed25519".to_owned())),
+        }
+    }
+    if !missing.is_empty() {
+        return Err(missing);
+    }
+    let (ends, change) = (change.ends, change.digest());
+    let plan = Plan { ends, serial, change, open_blocks: OPEN_BLOCKS, dealers };
+    Ok(Begin { plan, approvals: Vec::new() })
+}
+
+/// Adds the approval of an administrator, in place of an earlier one of the same.
+pub fn approve(begin: &mut Begin, current: &Committee, administrator: &SecretKey) {
+    let key = administrator.public_key();
+    begin.approvals.retain(|(signer, _)| *signer != key);
+    let signature = administrator.sign(&begin.plan.approval(&current.chain()));
+    begin.approvals.push((key, signature));
+}
+
+/// Begins a generation, in a session of `client`.
+///
+/// # Errors
+/// [`ChangeError`].
+pub async fn begin(
+    begin: &Begin,
+    cluster: &Cluster,
+    chain: &Chain,
+    client: Arc<dyn ClientSigner>,
+) -> Result<(), ChangeError> {
+    let Begin { plan, approvals } = begin.clone();
+    let step = Step::Begin { plan, approvals };
+    carried_out(step.to_command(), cluster, chain, client).await.map(drop)
+}
+
+/// A change as administrators hand it on in a file, with the generation that it needs.
+#[must_use]
+pub fn to_file(change: &SignedChange, begin: Option<&Begin>) -> Vec<u8> {
+    let Some(Begin { plan, approvals }) = begin.cloned() else { return change.to_command() };
+    let mut bytes = MAGIC.to_vec();
+    put_bytes(&mut bytes, &change.to_command());
+    put_bytes(&mut bytes, &Step::Begin { plan, approvals }.to_command());
+    bytes
+}
+
+/// Whether bytes are what [`to_file`] makes, by their beginning.
+#[must_use]
+pub fn is_file(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) || SignedChange::is_one(bytes)
+}
+
+/// What [`to_file`] made bytes of.
+///
+/// # Errors
+/// [`DecodeError`].
+pub fn of_file(bytes: &[u8]) -> Result<(SignedChange, Option<Begin>), DecodeError> {
+    let Some(encoded) = bytes.strip_prefix(MAGIC) else {
+        return Ok((SignedChange::of_command(bytes)?, None));
+    };
+    let mut reader = Reader::new(Bytes::copy_from_slice(encoded));
+    let change = reader.byte_string("change", MAX_CHANGE_BYTES)?;
+    let step = reader.byte_string("beginning of a key generation", MAX_CHANGE_BYTES)?;
+    reader.finish()?;
+    let change = SignedChange::of_command(&change)?;
+    match Step::of_command(&step)? {
+        Step::Begin { plan, approvals } if plan.change == change.change.digest() => {
+            Ok((change, Some(Begin { plan, approvals })))
+        }
+        _ => Err(DecodeError::Invalid { field: "beginning of a key generation for this change" }),
+    }
+}

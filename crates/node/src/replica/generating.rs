@@ -1,0 +1,207 @@
+//! The replica's part in the generation of a threshold key, as its threads share it.
+//!
+//! The deciding thread notes how the generation stands in the executed state, and what was dealt in
+//! the blocks that it executes. A task ([`crate::generation`]) deals, complains, and comes to the
+//! replica's share. Clients' requests are answered from here, and so is the question whether the
+//! replica is ready for a change.
+//!
+//! Dealings are in memory alone. The state holds their digests, each dealer makes its own again from
+//! its key, and any member is asked for those that are missing here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quorate_core::base::crypto::{ENCRYPTION_KEY_BYTES, ShareKeys};
+use quorate_core::client::message::Generating;
+use quorate_core::ledger::execution::Members;
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::generation::{Generation, Generations, Step, dealing_digest};
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
+use tokio::sync::Notify;
+
+use super::keyring::Keyring;
+
+/// How it stands in the executed state.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The members of the epoch.
+    pub committee: Committee,
+    /// The key generations of the epoch.
+    pub generations: Arc<Generations>,
+}
+
+/// The key that this replica came to, with its share on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    /// The generation as it stood then.
+    pub generation: Digest,
+    /// The public shares.
+    pub keys: ShareKeys,
+}
+
+/// What the threads share.
+pub struct Board {
+    me: ReplicaId,
+    keyring: Arc<Keyring>,
+    height: AtomicU64,
+    noted: Mutex<Noted>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// `None` where the members have no threshold key.
+    seen: Option<Seen>,
+    /// What was dealt in the latest generation, by dealer: only what the state has the digest of.
+    dealings: BTreeMap<ReplicaId, Bytes>,
+    prepared: Option<Prepared>,
+    waits_for: String,
+    /// The public half of the key for the next generation.
+    offered: Option<((Epoch, u64), [u8; ENCRYPTION_KEY_BYTES])>,
+}
+
+impl Noted {
+    fn generation(&self) -> Option<&Generation> {
+        self.seen.as_ref()?.generations.current()
+    }
+
+    fn keep(&mut self, dealer: ReplicaId, dealing: Bytes) -> bool {
+        let counts = self
+            .generation()
+            .is_some_and(|it| it.dealt().get(&dealer) == Some(&dealing_digest(&dealing)));
+        if counts {
+            self.dealings.insert(dealer, dealing);
+        }
+        counts
+    }
+}
+
+impl Board {
+    /// Before anything is known.
+    #[must_use]
+    pub fn new(me: ReplicaId, keyring: Arc<Keyring>) -> Self {
+        let (height, noted) = (AtomicU64::new(0), Mutex::default());
+        Self { me, keyring, height, noted, changed: Notify::new() }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This replica.
+    pub(crate) fn me(&self) -> ReplicaId {
+        self.me
+    }
+
+    /// Its keys.
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// The height of the executed state.
+    pub(crate) fn height(&self) -> Height {
+        Height(self.height.load(Ordering::Relaxed))
+    }
+
+    /// These are the members at this height, behind blocks of these frames.
+    pub(super) fn note(&self, members: &Members, height: Height, executed: &[SharedFrame]) {
+        let Some(committee) = members.committee().filter(|it| it.shares().is_some()) else {
+            return;
+        };
+        self.height.store(height.0, Ordering::Relaxed);
+        let (mut noted, generations) = (self.noted(), members.generations());
+        let is_same = |seen: &Seen| {
+            Arc::ptr_eq(&seen.generations, generations)
+                && seen.committee.epoch() == committee.epoch()
+        };
+        if noted.seen.as_ref().is_some_and(is_same) {
+            return;
+        }
+        let plan = |generation: Option<&Generation>| generation.map(|it| it.plan().clone());
+        if plan(noted.generation()) != plan(generations.current()) {
+            noted.dealings.clear();
+            noted.prepared = None;
+            noted.waits_for.clear();
+        }
+        noted.seen =
+            Some(Seen { committee: committee.clone(), generations: Arc::clone(generations) });
+        for frame in executed {
+            if let Some(Ok(Step::Deal { dealer, dealing, .. })) = frame.step(committee.rules()) {
+                noted.keep(dealer, dealing);
+            }
+        }
+        drop(noted);
+        self.changed.notify_one();
+    }
+
+    /// Waits until something was noted since the last call.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// How the generation stands; `None` where members have no threshold key.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        self.noted().seen.clone()
+    }
+
+    /// What a member dealt, if it is here.
+    pub(crate) fn dealing(&self, dealer: ReplicaId) -> Option<Bytes> {
+        self.noted().dealings.get(&dealer).cloned()
+    }
+
+    /// Keeps what a member dealt, if it is what the state has the digest of.
+    pub(crate) fn keep_dealing(&self, dealer: ReplicaId, dealing: Bytes) -> bool {
+        self.noted().keep(dealer, dealing)
+    }
+
+    /// The replica has come to this key. It waits for nothing then.
+    pub(crate) fn prepare(&self, prepared: Prepared) {
+        let mut noted = self.noted();
+        noted.prepared = Some(prepared);
+        noted.waits_for.clear();
+    }
+
+    /// What the replica waits for.
+    pub(crate) fn wait_for(&self, what: String) {
+        self.noted().waits_for = what;
+    }
+
+    /// The key that the generation came to, as it stands.
+    ///
+    /// # Errors
+    /// What the replica waits for.
+    pub(super) fn prepared(&self, generation: &Digest) -> Result<Prepared, String> {
+        let noted = self.noted();
+        match &noted.prepared {
+            Some(prepared) if prepared.generation == *generation => Ok(prepared.clone()),
+            _ if noted.waits_for.is_empty() => Err("it works out its share; try again".to_owned()),
+            _ => Err(noted.waits_for.clone()),
+        }
+    }
+
+    /// What a client is told; `None` where members have no threshold key. The key of the next
+    /// generation is made, and on disk, before its public half is told.
+    pub(super) fn told(&self) -> Option<Generating> {
+        let mut noted = self.noted();
+        let Seen { committee, generations } = noted.seen.clone()?;
+        let (epoch, next_serial) = (committee.epoch(), generations.next_serial());
+        let place = (epoch, next_serial);
+        let known = noted.offered.filter(|(of, _)| *of == place).map(|(_, key)| key);
+        let made = || {
+            let key = self.keyring.shares().offered(epoch, next_serial);
+            key.map(|key| key.public_key().to_bytes())
+        };
+        let (encryption, waits_for) = match known.map_or_else(made, Ok) {
+            Ok(key) => {
+                noted.offered = Some((place, key));
+                (Some(key), noted.waits_for.clone())
+            }
+            Err(error) => (None, format!("it cannot make a key for its share: {error}")),
+        };
+        let (height, current) = (self.height(), generations.current().cloned());
+        let waits_for = waits_for.into_bytes().into();
+        Some(Generating { epoch, height, next_serial, current, encryption, waits_for })
+    }
+}
