@@ -11,6 +11,7 @@ mod committees;
 mod crashes;
 mod descriptors;
 mod feed;
+mod generations;
 mod linearizability;
 mod members;
 mod owners;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner, PublicKey, Signer as _};
-use quorate_core::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
+use quorate_core::base::wire::{DecodeError, Encode, Reader, put_bytes};
 use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, Request, Response};
 use quorate_core::ledger::approvals::Approvals;
 use quorate_core::ledger::change::{Change, SignedChange};
