@@ -23,7 +23,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page package production unit fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -141,9 +141,11 @@ spec: ## The TLA+ specification explored, and recorded runs of the core held aga
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- explore
 	$(CARGO) run $(LOCKED) -p quorate-model --bin quorate-spec -- traces $(ARGS)
 
-redis-clients: ## Fetch redis-py and node-redis into target/tools, for the gateway's tests.
+redis-clients: ## Fetch redis-py, node-redis and, with Go, go-redis into target/tools, for the gateway's tests.
 	python3 -m venv target/tools/redis-py && target/tools/redis-py/bin/pip install --quiet redis==8.1.0
 	mkdir -p target/tools/node-redis && cd target/tools/node-redis && npm install --silent --no-audit --no-fund redis@6.3.1
+	command -v go >/dev/null || { ci/skip.sh "go-redis" "go is missing" "install Go 1.24 or newer"; exit; }; \
+	mkdir -p target/tools/go-redis && cd target/tools/go-redis && { test -f go.mod || go mod init client; } && go get github.com/redis/go-redis/v9@v9.23.0
 
 # What a step had to skip on this machine it appends to the list, which is printed in the end.
 SKIPPED := $(CURDIR)/target/skipped.txt
@@ -201,6 +203,9 @@ twins: ## Twins testing: every scenario of three views, samples of up to twelve,
 
 dist: ## What a release consists of, in target/dist: static program, archive, Debian package, SBOM, checksums; PROFILE=dev to see that it works.
 	ci/dist.sh
+
+package: ## Install the Debian package of `make dist` in fresh userlands, run what is in it as units of systemd, purge it; wants root, debootstrap, systemd-nspawn and a mirror.
+	ci/package.sh $(ARGS)
 
 book: ## One searchable site of README, docs and the rest in target/book/html, its links checked; fetches mdBook.
 	ci/book.py

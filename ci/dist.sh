@@ -15,10 +15,13 @@ name="quorate-$version-$machine"
 folder="$([[ $profile == dev ]] && echo debug || echo "$profile")"
 
 # All of the C library inside: it runs on any Linux of this processor. In a folder of its own, as
-# other flags compile all anew.
+# other flags compile all anew. These flags are added to those of .cargo/config.toml; RUSTFLAGS
+# would replace them. The program names no folders of the machine that built it.
 export CARGO_TARGET_DIR=target/static
-RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile "$profile" --target "$host" \
-    -p quorate --no-default-features
+flags="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUSTFLAGS"
+export "$flags=-C target-feature=+crt-static --remap-path-prefix=$PWD=quorate \
+    --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+cargo build --locked --profile "$profile" --target "$host" -p quorate --no-default-features
 program="target/static/$host/$folder/quorate"
 if ldd "$program" 2>/dev/null | grep -q '=>'; then
     echo "error: $program is not static" >&2
@@ -28,6 +31,10 @@ fi
 rm -rf "$dist"
 tree="$dist/$name"
 install -D -m 0755 "$program" "$tree/usr/bin/quorate"
+# What a debugger wants is beside the program, not in it: it is most of the size.
+objcopy --only-keep-debug "$program" "$dist/$name.debug"
+strip "$tree/usr/bin/quorate"
+objcopy --add-gnu-debuglink="$dist/$name.debug" "$tree/usr/bin/quorate"
 "$program" man "$tree/usr/share/man/man1"
 gzip -9n "$tree"/usr/share/man/man1/*.1
 install -d "$tree"/usr/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
@@ -48,13 +55,13 @@ ci/sbom.py >"$doc/quorate.spdx.json"
 # The newest commit's time: the same sources give the same archive.
 when="@$(git log -1 --format=%ct 2>/dev/null || date +%s)"
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="$when" -C "$dist" -czf "$dist/$name.tar.gz" "$name"
-install -m 0755 "$program" "$dist/quorate"
+install -m 0755 "$tree/usr/bin/quorate" "$dist/quorate"
 cp "$doc/quorate.spdx.json" "$dist/$name.spdx.json"
 
 if command -v dpkg-deb >/dev/null; then
     architecture="$(dpkg --print-architecture)"
     install -d "$tree/DEBIAN"
-    install -m 0755 deploy/debian/postinst deploy/debian/postrm "$tree/DEBIAN"
+    install -m 0755 deploy/debian/{postinst,prerm,postrm} "$tree/DEBIAN"
     cat >"$tree/DEBIAN/control" <<CONTROL
 Package: quorate
 Version: $version
@@ -63,6 +70,7 @@ Maintainer: Quorate maintainers <quorate@localhost>
 Installed-Size: $(du -sk --exclude=DEBIAN "$tree" | cut -f1)
 Section: database
 Priority: optional
+Depends: passwd
 Description: Byzantine-fault-tolerant replication
  A replicated service that keeps its promises while some of its machines lie,
  crash, or are cut off. With a gateway for Redis clients.

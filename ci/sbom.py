@@ -1,12 +1,25 @@
 #!/usr/bin/env python3
 """Prints what is compiled into the program for production, as SPDX 2.3 in JSON."""
 import json
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def commit_of() -> tuple[str, str]:
+    """The newest commit, and its time as SPDX writes it: in UTC, to the second."""
+    said = subprocess.run(["git", "log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", "--format=%H %cd"],
+                          cwd=ROOT, capture_output=True, text=True, env={**os.environ, "TZ": "UTC"})
+    commit, _, made = said.stdout.strip().partition(" ")
+    return commit or "unknown", made or "1970-01-01T00:00:00Z"
+
+
+def relation(one: str, kind: str, other: str) -> dict:
+    return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
 
 
 def main() -> None:
@@ -27,6 +40,7 @@ def main() -> None:
             "name": name,
             "versionInfo": version,
             "downloadLocation": "NOASSERTION",
+            "filesAnalyzed": False,
             "licenseDeclared": licence,
             "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
                               "referenceLocator": f"pkg:cargo/{name}@{version}"}],
@@ -34,16 +48,19 @@ def main() -> None:
         if sums.get((name, version)):
             entry["checksums"] = [{"algorithm": "SHA256", "checksumValue": sums[(name, version)]}]
         packages.append(entry)
-    made = subprocess.run(["git", "log", "-1", "--format=%cI"], cwd=ROOT, capture_output=True, text=True)
+    commit, made = commit_of()
+    root = next(entry for entry in packages if entry["name"] == "quorate")
+    rest = [entry["SPDXID"] for entry in packages if entry is not root]
     json.dump({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": "quorate",
-        "documentNamespace": "urn:quorate:sbom",
-        "creationInfo": {"created": made.stdout.strip() or "1970-01-01T00:00:00Z",
-                         "creators": ["Tool: ci/sbom.py"]},
+        "name": f"quorate-{root['versionInfo']}",
+        "documentNamespace": f"urn:quorate:sbom:{root['versionInfo']}:{commit}",
+        "creationInfo": {"created": made, "creators": ["Tool: ci/sbom.py"]},
         "packages": packages,
+        "relationships": [relation("SPDXRef-DOCUMENT", "DESCRIBES", root["SPDXID"])]
+        + [relation(root["SPDXID"], "STATIC_LINK", other) for other in rest],
     }, sys.stdout, indent=1)
     print()
 

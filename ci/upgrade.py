@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A rolling upgrade between two commits: upgrade.py REVISION [SECONDS].
+"""A rolling upgrade: upgrade.py REVISION [SECONDS], or upgrade.py --programs OLD NEW.
 
-Builds the program of REVISION and that of this tree, each in a folder of its own. Four replicas of
-the old one carry a checked load; one after the other is stopped and started with the new program,
-and then back. Nothing may be lost, answered wrongly or refused, and no replica's state may differ.
-Prints JSON; ends with 1 if anything of that fails.
+The first form builds the program of REVISION and that of this tree, each in a folder of its own, and
+has one load for SECONDS, which must outlast the upgrade. The second one takes two programs that there
+are, and has short loads one after the other for as long as the upgrade takes: a test runs it.
+
+Four replicas of the old program carry the load, which checks its answers; one after the other is
+stopped and started with the new program, and then back. Nothing may be lost, answered wrongly or
+refused, and no replica's state may differ. Prints JSON; ends with 1 if anything of that fails.
 """
 
 import json
@@ -13,13 +16,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-REVISION = sys.argv[1]
-SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 WITHIN_S = 60
+ROUND_S = 2
 
 
 def built(source, target):
@@ -31,10 +34,10 @@ def built(source, target):
     return target / "quick" / "quorate"
 
 
-def old_program():
+def old_program(revision):
     sources, target = ROOT / "target/upgrade/sources", ROOT / "target/upgrade/target"
     subprocess.run(["git", "worktree", "remove", "--force", sources], cwd=ROOT, capture_output=True)
-    subprocess.run(["git", "worktree", "add", "--detach", sources, REVISION], cwd=ROOT, check=True)
+    subprocess.run(["git", "worktree", "add", "--detach", sources, revision], cwd=ROOT, check=True)
     try:
         return built(sources, target)
     finally:
@@ -65,6 +68,14 @@ class Cluster:
         told = subprocess.run(words, capture_output=True, text=True).stdout
         return json.loads(told)["replicas"] if told else []
 
+    def await_ready(self, program):
+        """Waits until four replicas are ready."""
+        until = time.monotonic() + WITHIN_S
+        while sum(replica.get("ready", False) for replica in self.status(program)) < 4:
+            if time.monotonic() > until:
+                sys.exit("four replicas do not get ready")
+            time.sleep(0.2)
+
     def await_all(self, program):
         """Waits until four replicas go on together: each executes more than any had before."""
         heights = [replica.get("executed_height", 0) for replica in self.status(program)]
@@ -77,18 +88,52 @@ class Cluster:
         sys.exit(f"four replicas do not go on: executed heights {now}, wanted {goal}")
 
 
-def main():
-    old, new = old_program(), built(ROOT, ROOT / "target")
+class Load(threading.Thread):
+    """A load of so many seconds; or, without, of rounds until `end`."""
+
+    def __init__(self, program, home, seconds):
+        # A failure elsewhere ends the program, whatever the load does.
+        super().__init__(daemon=True)
+        self.words = [program, "-o", "json", "load", "--home", home, "--clients", "4",
+                      "--seconds", str(seconds or ROUND_S)]
+        if not seconds:
+            self.words += ["--warmup", "0.1"]
+        self.is_over = threading.Event()
+        self.reports, self.failure = [], None
+        if seconds:
+            self.is_over.set()
+
+    def run(self):
+        while self.failure is None:
+            done = subprocess.run(self.words, capture_output=True, text=True)
+            if not done.stdout:
+                self.failure = done.stderr
+                return
+            self.reports.append(json.loads(done.stdout))
+            if self.is_over.is_set():
+                return
+
+    def end(self):
+        """Waits for it. Says whether it lasted until now, and what it counted."""
+        is_lasting = self.is_alive()
+        self.is_over.set()
+        self.join()
+        if self.failure is not None:
+            sys.exit(f"the load failed: {self.failure}")
+        return is_lasting, self.reports
+
+    def sum(self, name):
+        return sum(report[name] for report in self.reports)
+
+
+def upgraded(old, new, seconds):
+    """What came of it."""
     with tempfile.TemporaryDirectory(prefix="quorate-upgrade-") as folder:
         cluster = Cluster(Path(folder), old)
         try:
-            time.sleep(3)
-            load = subprocess.Popen(
-                [old, "-o", "json", "load", "--home", cluster.net / "client", "--seconds",
-                 str(SECONDS), "--clients", "4"],
-                stdout=subprocess.PIPE, text=True,
-            )
-            time.sleep(5)
+            cluster.await_ready(old)
+            load = Load(old, cluster.net / "client", seconds)
+            load.start()
             steps = []
             for program, order in [(new, range(4)), (old, reversed(range(4)))]:
                 for replica in order:
@@ -97,29 +142,38 @@ def main():
                     cluster.start(replica, program)
                     cluster.await_all(program)
                     steps.append(round(time.monotonic() - began, 1))
-            is_under_load = load.poll() is None
-            report = json.loads(load.communicate()[0])
+            is_under_load, reports = load.end()
             differ = [replica["replica"] for replica in cluster.status(old)
                       if replica["state"]["root_differs_at"]]
         finally:
             for replica in list(cluster.processes):
                 cluster.stop(replica)
-    verdict = {
-        "from": REVISION,
+    spans = [span for report in reports for span in report["series"]]
+    return {
         "steps_s": steps,
         "ended_under_load": is_under_load,
-        "commands": report["commands"],
-        "wrong": report["wrong"],
-        "failed": report["failed"],
-        "unanswered": report["unanswered"],
-        "least_in_a_second": round(min(span["commands"] / span["seconds"] for span in report["series"])),
-        "goodput": round(report["goodput"]),
+        "commands": load.sum("commands"),
+        "wrong": load.sum("wrong"),
+        "failed": load.sum("failed"),
+        "unanswered": load.sum("unanswered"),
+        "least_in_a_second": round(min(span["commands"] / span["seconds"] for span in spans)),
+        "goodput": round(load.sum("goodput") / len(reports)),
         "states_differ_at": differ,
     }
+
+
+def main():
+    if sys.argv[1] == "--programs":
+        old, new = (Path(name).resolve() for name in sys.argv[2:4])
+        of, seconds = str(old), None
+    else:
+        of, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 60
+        old, new = old_program(of), built(ROOT, ROOT / "target")
+    verdict = {"from": of, **upgraded(old, new, seconds)}
     print(json.dumps(verdict, indent=1))
-    if not is_under_load:
+    if not verdict["ended_under_load"]:
         sys.exit("the load ended before the last step: give more SECONDS")
-    if verdict["wrong"] or verdict["failed"] or verdict["unanswered"] or differ:
+    if verdict["wrong"] or verdict["failed"] or verdict["unanswered"] or verdict["states_differ_at"]:
         sys.exit("something was lost")
 
 

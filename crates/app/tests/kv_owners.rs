@@ -10,6 +10,7 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_app::kv::command::encode;
+use quorate_app::kv::quotas::{MAX_KEYS_ASKED, answer, question};
 use quorate_app::kv::{Condition, Disk, FIELD_BYTES, KEY_BYTES, KeyValue, Reply};
 use quorate_core::base::crypto::PublicKey;
 use quorate_core::ledger::clients::Grant;
@@ -193,6 +194,39 @@ fn a_hash_belongs_to_who_set_a_field_last_and_keeps_its_owner_when_it_loses_some
     });
 }
 
+/// The same, as a replica tells it: from the state, and from one that was frozen.
+fn told_bytes(store: &dyn StateMachine) -> BTreeMap<u8, u64> {
+    let letters = b"ABCN";
+    let question = question(&letters.map(|letter| PublicKey([letter; 32])));
+    let told = store.query(&question);
+    let frozen = store.reader().expect("a frozen state").answer(&question).expect("an answer");
+    assert_eq!(told, frozen);
+    let told = answer(&told, letters.len()).expect("a figure for each key");
+    letters.iter().copied().zip(told).filter(|(_, bytes)| *bytes > 0).collect()
+}
+
+/// Only as a question: an ordered one is answered as releases without it do.
+#[test]
+fn what_keys_have_stored_is_told_to_anybody_who_asks() {
+    each(|store| {
+        one(store, (b'A', Some(1000)), set("k", 5));
+        let keys = [b'A', b'B'].map(|letter| PublicKey([letter; 32]));
+        store.root();
+        let told = |store: &dyn StateMachine, keys: &[PublicKey]| {
+            answer(&store.query(&question(keys)), keys.len())
+        };
+        assert_eq!(told(store, &keys), Some(vec![ENTRY + 5, 0]));
+        assert_eq!(told(store, &[]), Some(Vec::new()));
+        assert!(told(store, &vec![keys[0]; MAX_KEYS_ASKED]).is_some());
+        assert_eq!(told(store, &vec![keys[0]; MAX_KEYS_ASKED + 1]), None);
+        let cut = &question(&keys)[..40];
+        let refused = owned(&Reply::decode(&store.query(cut)).expect("a reply"));
+        assert!(matches!(refused, Owned::Error(_)), "{refused:?}");
+        let ordered = one(store, (b'N', None), question(&keys));
+        assert_eq!(ordered, Owned::Error("ERR malformed command: invalid opcode".to_owned()));
+    });
+}
+
 /// Blocks of commands, each by one of four clients; what happens behind the block.
 fn blocks() -> impl Strategy<Value = Vec<(Vec<(usize, Op)>, u8)>> {
     vec((vec((0..4usize, op()), 0..12), 0u8..4), 1..12)
@@ -224,6 +258,8 @@ proptest! {
             keeper(&mut disk).check().unwrap();
             prop_assert_eq!(disk.root(), memory.root());
             prop_assert_eq!(chunks(&*disk.snapshot()), chunks(&*memory.snapshot()));
+            prop_assert_eq!(told_bytes(&memory), owned_bytes(&memory));
+            prop_assert_eq!(told_bytes(&disk), owned_bytes(&memory));
             for (owner, bytes) in owned_bytes(&memory) {
                 let quota = CLIENTS.iter().find(|(letter, _)| *letter == owner).unwrap().1;
                 prop_assert!(quota.is_some_and(|quota| bytes <= quota), "{owner}: {bytes}");

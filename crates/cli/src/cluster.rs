@@ -41,14 +41,18 @@ pub struct KeyArgument {
 impl KeyArgument {
     /// The key of the file, or a fresh one.
     pub fn key(&self, home: &Home) -> Result<Arc<dyn ClientSigner>, Failure> {
-        let Some(file) = &self.client_key else { return fresh_key(home) };
-        let key = key_file::read(file).map_err(|error| {
-            let remedy = "name a file that `quorate keygen` made, with mode 0600".to_owned();
-            let place = Place::File(file.clone());
-            Failure::new(Exit::Usage, Finding { what: error.to_string(), place, remedy })
-        })?;
-        Ok(Arc::new(key))
+        self.client_key.as_deref().map_or_else(|| fresh_key(home), key_of)
     }
+}
+
+/// The key that a client's file holds.
+pub fn key_of(file: &Path) -> Result<Arc<dyn ClientSigner>, Failure> {
+    let key = key_file::read(file).map_err(|error| {
+        let remedy = "name a file that `quorate keygen` made, with mode 0600".to_owned();
+        let place = Place::File(file.to_owned());
+        Failure::new(Exit::Usage, Finding { what: error.to_string(), place, remedy })
+    })?;
+    Ok(Arc::new(key))
 }
 
 fn usage(what: String, file: &Path) -> Failure {

@@ -91,7 +91,7 @@ enum Command {
     /// Payments by Avalanche: make a network, run its nodes, watch it at work.
     #[command(subcommand)]
     Pay(commands::pay::Command),
-    /// Keys, balances and payments of such a network.
+    /// Keys, balances and payments of a payment network.
     #[command(subcommand)]
     Wallet(commands::wallet::Command),
     /// Look for violations in simulated clusters in which anything may go wrong.

@@ -52,7 +52,9 @@ fn start_with(
         |schedule: &&str| -> Vec<OsString> { vec!["--adversary".into(), schedule.into()] };
     let own_arguments: BTreeMap<usize, Vec<OsString>> =
         liars.iter().map(|(id, schedule)| (*id, arguments(schedule))).collect();
-    let arguments = vec!["--set".into(), "view_timeout.base=300ms".into()];
+    // No disk is lied about here. Where others keep it busy, blocks take as long as crawling ones.
+    let set = ["view_timeout.base=300ms", "storage.durability=os"];
+    let arguments = set.iter().flat_map(|value| ["--set".into(), value.into()]).collect();
     let (program, echo, namespaces) = (PROGRAM.into(), Echo::No, Vec::new());
     let options = Options { program, arguments, own_arguments, echo, namespaces };
     let cluster = LocalCluster::start(net.cluster, net.replicas, options).unwrap();

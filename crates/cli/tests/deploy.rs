@@ -297,6 +297,89 @@ fn hosts_that_fail_are_named_and_the_others_go_on() {
     hosts.assert_nothing_is_left();
 }
 
+/// Two operators, or one who runs it again too early, bring up the same cluster at the same time:
+/// each finds what the other one did. Nothing is half, twice or left over.
+#[test]
+fn two_that_bring_up_one_cluster_do_not_disturb_each_other() {
+    let Some(hosts) = Hosts::new() else { return };
+    // Of one that was killed, long ago.
+    let left = hosts.path("host-2/quorate/bin");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(hosts.path("host-2/quorate/.quorate-deploy"), "").unwrap();
+    fs::write(left.join("quorate.part.4711"), "half a program").unwrap();
+
+    let one = || {
+        let mut command = hosts.deploy(&["up", "--binary", "quorate"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [one(), one()].map(|up| up.wait_with_output().unwrap());
+    let mut news = vec![String::new(); HOSTS];
+    for up in &both {
+        assert!(up.status.success(), "{}", err(up));
+        for (all, said) in news.iter_mut().zip(results(&of_hosts(up))) {
+            all.push_str(said);
+        }
+    }
+    // Configuration is several files: each may have written some.
+    for (new, most) in [("program", 1), ("keys", 1), ("configuration", 2), ("process", 1)] {
+        let fits = |said: &String| (1..=most).contains(&said.matches(new).count());
+        assert!(news[..HOSTS - 1].iter().all(fits), "{new}: {news:?}");
+    }
+    hosts.wait_until_level();
+    let parts = hosts.said(&["exec", "--", "find", ".", "-name", "'*.part*'"]);
+    assert_eq!(results(&parts), [""; HOSTS]);
+    assert!(!hosts.path("eight/config/cluster.part").exists());
+    assert_eq!(results(&hosts.said(&["down", "--yes"])), ["removed"; HOSTS]);
+    hosts.assert_nothing_is_left();
+}
+
+/// A study: two runs, each on a cluster of its own, loaded from the client's host.
+#[test]
+fn a_study_runs_on_hosts() {
+    let Some(hosts) = Hosts::new() else { return };
+    let study = "name = \"s\"\ntitle = \"A study\"\n[grid]\nreplicas = [4, 7]\nbatch = 100\n\
+                 durability = \"os\"\npayload = \"16B\"\nrate = 200\nclients = 2\n\
+                 [measure]\nduration = \"2s\"\nwarm_up = \"500ms\"\nrepeats = 1\n";
+    fs::write(hosts.path("s.toml"), study).unwrap();
+    let run = |study: &str| {
+        let more = [study, "--binary", "quorate", "--out", "results"];
+        hosts.deploy(&[&["run"][..], &more].concat()).output().unwrap()
+    };
+    // What only one machine can show is refused before any host is touched.
+    fs::write(hosts.path("k.toml"), study.replace("rate = 200", "kill = \"leader@1s\"")).unwrap();
+    let refused = run("k.toml");
+    assert!(
+        err(&refused).contains("a replica that is killed is not for hosts"),
+        "{}",
+        err(&refused)
+    );
+    fs::write(hosts.path("n.toml"), study.replace("[4, 7]", "10")).unwrap();
+    let refused = run("n.toml");
+    assert!(err(&refused).contains("has 7 hosts with the role"), "{}", err(&refused));
+
+    let done = run("s.toml");
+    assert!(done.status.success(), "{}", err(&done));
+    let text = fs::read_to_string(hosts.path("results/runs.jsonl")).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert!(row["failure"].is_null(), "{row}");
+        let figures = &row["figures"];
+        assert!(figures["commands"].as_u64().unwrap() > 0, "{row}");
+        assert_eq!((&figures["failed"], &figures["unanswered"]), (&0.into(), &0.into()));
+    }
+    assert!(hosts.path("results/report.html").exists());
+    hosts.assert_nothing_is_left();
+
+    // It is over: nothing is run again. And it does not disturb a cluster that runs.
+    assert!(err(&run("s.toml")).contains("2 of 2 runs are there already"));
+    assert!(hosts.up().status.success());
+    let refused = run("s.toml");
+    assert!(err(&refused).contains("its replicas run, and have the ports: h0, h1"));
+    hosts.said(&["down", "--yes"]);
+    hosts.assert_nothing_is_left();
+}
+
 /// A bad inventory is refused with the place, before any host is touched.
 #[test]
 fn a_bad_inventory_is_refused() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quorate_core::ReplicaId;
 use quorate_node::config::{
     Application, AuthenticationName, Choices, Combination, Finding, HostPort, LeaderName,
     PacemakerName, Place, ProtocolName, VoteRoute, node_file_text,
@@ -27,6 +28,11 @@ pub struct Inventory {
     pub transport: TransportName,
     /// What is replicated.
     pub application: Application,
+    /// The leader, if that is fixed. An inventory's file does not say it; a study does.
+    pub fixed_leader: Option<ReplicaId>,
+    /// Most commands in a block; `None`: as by default. An inventory's file does not say it; a
+    /// study does.
+    pub batch_commands: Option<u32>,
     /// How the hosts are reached.
     pub ssh: Ssh,
     /// Keys and values of every `node.toml`, as TOML has them.
@@ -200,6 +206,8 @@ impl Inventory {
             combination: choices.among(replicas),
             transport: transport.unwrap_or(TransportName::Tcp),
             application: application.unwrap_or(Application::Kv),
+            fixed_leader: None,
+            batch_commands: None,
             ssh: Ssh {
                 config: ssh.config.map(beside),
                 connect_timeout: Duration::from_secs(
@@ -211,7 +219,7 @@ impl Inventory {
         })
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if self.replicas().count() == 0 {
             return Err("no [[host]] has the role \"replica\"".to_owned());
         }

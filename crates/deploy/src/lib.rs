@@ -10,10 +10,12 @@ mod fleet;
 pub mod inventory;
 mod restart;
 mod steps;
+mod study;
 mod up;
 
 pub use fleet::{Fleet, Outcome};
 pub use steps::Program;
+pub use study::Wanted;
 
 /// What is wrong at one host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,7 +16,7 @@ use super::inventory::{Host, Inventory, host_port};
 const SUPERVISE: &str = include_str!("supervise.sh");
 
 /// Says whether the replica's supervisor runs: `systemd`, `process`, or nothing.
-const RUNS: &str = "\
+pub(super) const RUNS: &str = "\
 runs() {
   if [ -e replica/unit ]; then
     if systemctl --quiet is-active \"$(cat replica/unit)\"; then echo systemd; fi
@@ -62,18 +62,19 @@ impl Connection {
         if there.trim() == program.digest {
             return Ok(false);
         }
-        // A name of its own: what was interrupted may be ending there yet, and removes its part.
+        // Parts are of those that were killed: nobody else is at work there.
         let script = format!(
-            "part=bin/quorate.part.$$; rm -f bin/quorate.part*; trap 'rm -f $part' EXIT\n\
+            "rm -f bin/quorate.part*; part=bin/quorate.part; trap 'rm -f $part' EXIT\n\
+             digest() {{ sha256sum \"$1\" 2>/dev/null | cut -d' ' -f1; }}\n\
+             if [ \"$(digest bin/quorate)\" = {0} ]; then exit 0; fi\n\
              cat > $part\n\
-             if [ \"$(sha256sum $part | cut -d' ' -f1)\" != {} ]\n\
+             if [ \"$(digest $part)\" != {0} ]\n\
              then echo 'it did not arrive whole' >&2; exit 1; fi\n\
              chmod 755 $part; $part version >/dev/null\n\
-             mv -f $part bin/quorate",
+             mv -f $part bin/quorate; echo new",
             program.digest
         );
-        self.run_with(what, &script, &program.bytes).await?;
-        Ok(true)
+        Ok(!self.change(what, &script, &program.bytes).await?.is_empty())
     }
 
     /// Has the host make its replica's keys, if it has none. The secret halves never leave it.
@@ -92,7 +93,7 @@ impl Connection {
              cat $key.json\n\
              done; echo \"\\\"$new\\\"\""
         );
-        let said = self.run(what, &script).await?;
+        let said = self.change(what, &script, &[]).await?;
         let values: Result<Vec<Value>, _> =
             serde_json::Deserializer::from_str(&said).into_iter::<Value>().collect();
         let unfit = || Trouble {
@@ -116,7 +117,7 @@ impl Connection {
              cat > {path}.part\n\
              if ! cmp -s {path}.part {path}; then mv -f {path}.part {path}; echo new; fi"
         );
-        Ok(!self.run_with(what, &script, text.as_bytes()).await?.is_empty())
+        Ok(!self.change(what, &script, text.as_bytes()).await?.is_empty())
     }
 
     /// Writes a replica's configuration and begins its data, if need be. Says what was new.
@@ -137,7 +138,7 @@ impl Connection {
         is_new |= self.put(what, "bin/supervise", SUPERVISE).await?;
         let begin = "if [ ! -e replica/config/begun ]; then\n\
                      bin/quorate init --home replica >/dev/null; echo new; fi";
-        Ok(!self.run("beginning", begin).await?.is_empty() || is_new)
+        Ok(!self.change("beginning", begin, &[]).await?.is_empty() || is_new)
     }
 
     /// Makes the home from which load comes.
@@ -159,11 +160,11 @@ impl Connection {
              systemctl daemon-reload; systemctl --quiet enable --now {unit}\n\
              else\n\
              cat >/dev/null; rm -f replica/unit\n\
-             setsid sh \"$PWD/bin/supervise\" \"$PWD\" </dev/null >>replica/replica.log 2>&1 &\n\
+             setsid sh \"$PWD/bin/supervise\" \"$PWD\" </dev/null >>replica/replica.log 2>&1 9>&- &\n\
              echo $! > replica/supervisor.pid\n\
              fi; echo new"
         );
-        let said = self.run_with("starting", &script, UNIT.as_bytes()).await?;
+        let said = self.change("starting", &script, UNIT.as_bytes()).await?;
         Ok(!said.is_empty())
     }
 
@@ -181,7 +182,7 @@ impl Connection {
              *) exit 0;;\n\
              esac; rm -f replica/supervisor.pid; echo new"
         );
-        Ok(!self.run("stopping", &script).await?.is_empty())
+        Ok(!self.change("stopping", &script, &[]).await?.is_empty())
     }
 
     /// What the replica says of itself; `None` if it does not run.
@@ -235,7 +236,7 @@ impl Connection {
             others=$(ls -A | grep -vx .quorate-deploy || :)\n\
             if [ -n \"$others\" ]; then echo \"what is not of quorate deploy stays there:\" $others >&2; exit 1; fi\n\
             rm -f .quorate-deploy; here=$PWD; cd /; rmdir \"$here\"";
-        self.run("removing", script).await?;
+        self.change("removing", script, &[]).await?;
         Ok(true)
     }
 }
@@ -273,6 +274,10 @@ pub(super) fn cluster(inventory: &Inventory, members: Vec<Member>) -> Result<Clu
     cluster.set_combination(inventory.combination);
     cluster.transport = inventory.transport;
     cluster.application = inventory.application;
+    cluster.fixed_leader = inventory.fixed_leader.unwrap_or(cluster.fixed_leader);
+    if let Some(commands) = inventory.batch_commands {
+        cluster.batch.max_commands = commands;
+    }
     cluster.check().map_or(Ok(cluster), |finding| Err(finding.to_string()))
 }
 
@@ -281,7 +286,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (text.len().is_multiple_of(2)).then(|| (0..text.len()).step_by(2).map(digit).collect())?
 }
 
-fn now_ms() -> i64 {
+/// This machine's clock, in milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

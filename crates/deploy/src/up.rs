@@ -1,5 +1,7 @@
 //! A cluster comes up: programs, keys, the file that all agree on, data, processes.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
 
 use quorate_node::config::{Cluster, Home, Member, load_cluster};
@@ -134,22 +136,41 @@ fn begin(inventory: &Inventory, home: &Home, ready: &[Outcome<Ready>]) -> Result
         with_keys.enumerate().map(|(replica, (host, keys))| steps::member(host, replica, keys));
     let members: Vec<Member> = members.collect::<Result<_, _>>().map_err(unfit)?;
     let cluster = steps::cluster(inventory, members).map_err(unfit)?;
-    write(&home.cluster_file(), &cluster.to_toml()).map_err(|error| Trouble {
-        what: format!("{}: {error}", home.cluster_file().display()),
-        remedy: "see to the disk and the permissions, and run the same again".to_owned(),
-    })?;
-    Ok(cluster)
+    let is_ours =
+        write_once(&home.cluster_file(), &cluster.to_toml()).map_err(|error| Trouble {
+            what: format!("{}: {error}", home.cluster_file().display()),
+            remedy: "see to the disk and the permissions, and run the same again".to_owned(),
+        })?;
+    if is_ours {
+        return Ok(cluster);
+    }
+    // Another `up` was faster: the cluster is that one's.
+    agreed(inventory, home)?.ok_or_else(|| Trouble {
+        what: "the cluster was begun and taken down meanwhile".to_owned(),
+        remedy: "run the same again".to_owned(),
+    })
 }
 
-/// Writes a file whole, or not at all.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let part = file.with_extension("part");
+/// Writes a file whole, or not at all. Says whether it did: a file that is there stays as it is.
+/// Processes that do so at the same time wait for each other at the part that is not written yet.
+fn write_once(file: &Path, text: &str) -> std::io::Result<bool> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(&part, text)?;
-    std::fs::File::open(&part)?.sync_all()?;
-    std::fs::rename(&part, file)
+    let name = file.with_extension("part");
+    let mut part = OpenOptions::new().create(true).truncate(false).write(true).open(&name)?;
+    part.lock()?;
+    if file.exists() {
+        // It may be this very part, under its new name: only the old name goes.
+        let _ = std::fs::remove_file(&name);
+        return Ok(false);
+    }
+    // What is in it is of a process that was killed.
+    part.set_len(0)?;
+    part.write_all(text.as_bytes())?;
+    part.sync_all()?;
+    std::fs::rename(&name, file)?;
+    Ok(true)
 }
 
 fn waits(one: Outcome<Ready>) -> Outcome<Vec<&'static str>> {
@@ -193,4 +214,40 @@ async fn finish(
     }
     connection.close().await;
     Ok(news)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eight that begin a cluster at the same time, beside the part of one that was killed: one
+    /// does, and all see what it wrote.
+    #[test]
+    fn a_cluster_begins_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config/cluster.toml");
+        for turn in 0..20 {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file.with_extension("part"), "x".repeat(100)).unwrap();
+            let texts: Vec<String> = (0..8).map(|one| format!("{turn} {one}")).collect();
+            let won: Vec<bool> = std::thread::scope(|scope| {
+                let threads: Vec<_> = texts
+                    .iter()
+                    .map(|text| {
+                        scope.spawn(|| {
+                            let won = write_once(&file, text).unwrap();
+                            assert!(texts.contains(&std::fs::read_to_string(&file).unwrap()));
+                            won
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let first = won.iter().position(|won| *won).unwrap();
+            assert_eq!(won.iter().filter(|won| **won).count(), 1);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), texts[first]);
+            assert!(!file.with_extension("part").exists());
+            std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
+        }
+    }
 }

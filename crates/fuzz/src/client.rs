@@ -15,7 +15,7 @@ use quorate_core::client::decided::Decided as Follower;
 use quorate_core::client::message::{Outcome, Refusal, Rejection, Request, Response};
 use quorate_core::client::proven::{Answer, Bound};
 use quorate_core::client::{Input as Told, Output, Packed, Session, SessionConfig};
-use quorate_core::ledger::clients::Grant;
+use quorate_core::ledger::clients::{Admission, Clients, Grant};
 use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::ledger::frame::Frame;
@@ -222,18 +222,41 @@ pub fn encodings() -> &'static [Vec<u8>] {
             all.push(Request::Submit { relay: true, frame }.to_bytes());
         }
         all.extend(feed_encodings());
-        all.extend([None, NonZeroU64::new(7)].map(directive));
+        all.extend(directives());
+        all.push(listed_clients());
         all
     })
 }
 
-/// A directive as a command, of the format that has quotas or the other.
-fn directive(stored_bytes: Option<NonZeroU64>) -> Vec<u8> {
+/// Directives as commands: each order, and that with a quota, which has a format of its own.
+fn directives() -> impl Iterator<Item = Vec<u8>> {
     let key = PublicKey([7; 32]);
-    let prefixes = vec![Bytes::from_static(b"app:")];
-    let order = Order::Allow(key, Grant { prefixes, stored_bytes, ..Grant::default() });
-    let directive = Directive { serial: 1, order };
-    SignedDirective { directive, approvals: vec![(key, Signature::NONE)] }.to_command()
+    let allow = |stored_bytes| Order::Allow(key, grant(stored_bytes));
+    let (quota, listed) = (NonZeroU64::new(7), Order::Admit(Admission::Listed));
+    let orders = [allow(None), allow(quota), Order::Revoke(key), Order::Forget(key), listed];
+    orders.into_iter().map(move |order| {
+        let directive = Directive { serial: 1, order };
+        SignedDirective { directive, approvals: vec![(key, Signature::NONE)] }.to_command()
+    })
+}
+
+fn grant(stored_bytes: Option<NonZeroU64>) -> Grant {
+    Grant { prefixes: vec![Bytes::from_static(b"app:")], stored_bytes, ..Grant::default() }
+}
+
+/// A list of clients: a key that is revoked, one that is granted something, one with a quota.
+fn listed_clients() -> Vec<u8> {
+    let grant = grant(None).to_bytes();
+    let of_quota = [&[2][..], &7_u64.to_le_bytes(), &grant].concat();
+    let entries = [vec![0], [&[1][..], &grant].concat(), of_quota];
+    let mut list = Admission::Listed.to_bytes();
+    list.extend_from_slice(&9_u64.to_le_bytes());
+    list.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+    for (key, entry) in (1..).zip(entries) {
+        list.extend_from_slice(&[key; 32]);
+        list.extend(entry);
+    }
+    Clients::from_bytes(list.into()).expect("a list of clients").to_bytes()
 }
 
 /// What a replica says of its change feed, and the list of a block.

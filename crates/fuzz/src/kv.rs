@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use quorate_app::kv::command::encode;
+use quorate_app::kv::quotas::question;
 use quorate_app::kv::{Command, KeyValue, MAX_REPLY_BYTES, Reply};
+use quorate_core::base::crypto::PublicKey;
 use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 
@@ -95,6 +97,7 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
         2 => encode::db_size(&mut out),
         3 => encode::flush_all(&mut out),
         4 => encode::h_incr_by(&mut out, &key, b"field", input.number() as i64),
+        5 => out = question(&vec![PublicKey([key[1]; 32]); usize::from(input.byte())]),
         _ => {
             let length = usize::from(input.byte());
             return input.bytes(length);

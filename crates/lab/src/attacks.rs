@@ -74,6 +74,8 @@ pub struct Flood {
     pub trial: Trial,
     /// Whether replicas reach each other over UDP.
     pub udp: bool,
+    /// Whether an administrator grants the flood's key a rate before it begins.
+    pub has_rate: bool,
 }
 
 impl Flood {
@@ -84,7 +86,7 @@ impl Flood {
         act: fn(Arc<Target>) -> Doing,
     ) -> Self {
         let (by, through, trial) = (By::Client(act), Through::Replicas, Trial::Load);
-        Self { name, does, by, through, trial, udp: false }
+        Self { name, does, by, through, trial, udp: false, has_rate: false }
     }
 
     /// A client's flood on a gateway.
@@ -99,7 +101,11 @@ impl Flood {
     /// A replica's flood.
     const fn by_peer(adversary: &'static str, does: &'static str) -> Self {
         let (by, through, trial) = (By::Peer(adversary), Through::Replicas, Trial::Load);
-        Self { name: adversary, does, by, through, trial, udp: false }
+        Self { name: adversary, does, by, through, trial, udp: false, has_rate: false }
+    }
+
+    const fn granted_a_rate(self) -> Self {
+        Self { has_rate: true, ..self }
     }
 
     const fn with(self, trial: Trial) -> Self {
@@ -113,6 +119,8 @@ pub const ALL: &[Flood] = &[
     floods::half_open::PEERS,
     floods::slow_loris::FLOOD,
     floods::bad_signatures::FLOOD,
+    floods::beyond_rate::CLIENT,
+    floods::beyond_rate::DEAF,
     floods::junk_frames::FLOOD,
     floods::replayed_frames::FLOOD,
     floods::long_frames::FLOOD,

@@ -27,11 +27,11 @@ mod value;
 pub use attack::Under;
 pub use axes::{AXES, Grid, Plain, Point};
 pub use chart::{Chart, ChartKind};
-pub use clients::Counted;
+pub use clients::{Counted, load_arguments};
 pub use context::Context;
 pub use keep::{KeepError, keep};
 pub use laboratory::{
-    Laboratory, LaboratoryError, Outcome, Progress, RUNS, STUDY, read, write_tables,
+    Laboratory, LaboratoryError, Outcome, Progress, RUNS, STUDY, Site, read, write_tables,
 };
 pub use network::{NetworkName, read_network};
 pub use plan::Plan;
@@ -39,7 +39,7 @@ pub use results::{Lines, ResultsError, runs_csv, series_csv};
 pub use row::{Figures, Row, Samples, Settings};
 pub use statistics::Estimate;
 pub use study::{Measure, Measuring, Quick, Source, SourceNumber, Study, Variant};
-pub use trial::{TrialError, run_once};
+pub use trial::{TrialError, of_clients, run_once};
 pub use value::{
     ArrivalName, Attack, Kill, Many, Name, Named, NoKill, PopularityName, Rate, SendTo, Size, Span,
     WorkloadName, Written,

@@ -47,7 +47,7 @@ pub use node::{
     Clients, Http, KeyFiles, Laboratory, Listen, Log, Node, Processor, Storage, Tracing,
     ViewTimeout, node_file_text,
 };
-pub use quantity::{ByteSize, HostPort, HumanDuration, InvalidQuantity};
+pub use quantity::{ByteSize, Endpoint, HostPort, HumanDuration, InvalidQuantity};
 pub use quorate_crypto::SchemeName;
 pub use schema::is_name;
 pub use service::canonical_table;

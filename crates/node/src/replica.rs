@@ -187,6 +187,9 @@ pub enum StartError {
     /// There is no adversary for the protocol.
     #[error("`laboratory.adversary`: none is written for this protocol; leave it out")]
     NoAdversary,
+    /// The authorities that vouch for the collector of traces cannot be read.
+    #[error("traces cannot be sent over TLS: {0}")]
+    Collector(crate::http::access::AccessError),
     /// The system gave no thread or randomness.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -30,6 +30,12 @@ pub enum TlsError {
         /// What is wrong.
         what: String,
     },
+    /// The system trusts nobody.
+    #[error("this system has no certificate authorities{0}: install them, or name a file of some")]
+    NoAuthorities(
+        /// What went wrong when they were read, behind `: `; or nothing.
+        String,
+    ),
     /// They do not belong together.
     #[error("{certificate} and its key cannot be used: {source}")]
     Pair {

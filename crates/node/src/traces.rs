@@ -30,7 +30,7 @@
 
 mod otlp;
 
-use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
@@ -39,8 +39,10 @@ use quorate_core::ledger::frame::FrameId;
 use quorate_core::{Digest, ReplicaId};
 
 use crate::config::HostPort;
+use crate::http::Asker;
+use crate::http::access::AccessError;
 use crate::replica::metrics::Metrics;
-use crate::replica::spawn_low;
+use crate::replica::{StartError, spawn_low};
 
 /// Frames that a replica follows at once.
 pub const FOLLOWED: usize = 128;
@@ -55,8 +57,30 @@ pub const COMMAND: &str = "command";
 pub struct Settings {
     /// The collector, which takes OTLP over HTTP.
     pub collector: HostPort,
+    /// Over TLS: whose certificates are believed; `None`: it is asked in the clear.
+    pub trust: Option<Trust>,
     /// Which share of all frames is traced, from 0 to 1.
     pub sample: f64,
+}
+
+/// Whose certificates are believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Those of authorities that the system trusts.
+    System,
+    /// Those of the authorities in this file (PEM).
+    File(PathBuf),
+}
+
+impl Settings {
+    /// What asks the collector.
+    fn asker(&self) -> Result<Asker, AccessError> {
+        match &self.trust {
+            None => Ok(Asker::default()),
+            Some(Trust::System) => Asker::default().trusting_system(),
+            Some(Trust::File(authorities)) => Asker::default().trusting(authorities),
+        }
+    }
 }
 
 /// Whose spans they are.
@@ -102,15 +126,17 @@ impl Traces {
     /// Starts the thread that sends spans. It ends when nobody has this any more.
     ///
     /// # Errors
-    /// The system gave no thread.
+    /// The system gave no thread, or there are no authorities to believe.
     pub fn start(
         settings: &Settings,
         source: Source,
         metrics: &Arc<Metrics>,
-    ) -> io::Result<Arc<Self>> {
+    ) -> Result<Arc<Self>, StartError> {
+        let asker = settings.asker().map_err(StartError::Collector)?;
         let (queue, spans) = sync_channel(WAITING);
         let (collector, counted) = (settings.collector.to_string(), Arc::clone(metrics));
-        spawn_low("traces", move || otlp::send_all(&spans, &collector, source, &counted))?;
+        let to = move || otlp::send_all(&spans, (&asker, &collector), source, &counted);
+        spawn_low("traces", to)?;
         Ok(Arc::new(Self::of(settings.sample, source.replica, queue, metrics)))
     }
 

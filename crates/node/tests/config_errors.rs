@@ -104,6 +104,26 @@ fn a_key_that_resembles_none_lists_the_table() {
 }
 
 #[test]
+fn authorities_are_for_a_collector_over_tls() {
+    let world = world();
+    let node = "replica = 1\n[tracing]\notlp = \"127.0.0.1:4318\"\notlp_ca = \"ca.pem\"\n";
+    world.write_node(node);
+    assert_eq!(
+        world.error(),
+        "`tracing.otlp_ca` is set, and `tracing.otlp` is no collector over TLS\n  \
+         where:  NET/replica-1/config/node.toml, line 4\n  \
+         remedy: write tracing.otlp = \"https://HOST:PORT\", or leave tracing.otlp_ca out"
+    );
+    world.write_node(&node.replace("127", "https://127"));
+    let tracing = world.load().unwrap().node.tracing;
+    assert!(tracing.otlp.is_some_and(|otlp| otlp.tls));
+    assert!(tracing.otlp_ca.is_some_and(|file| file.is_absolute()), "it starts at the home");
+    world.write_node(&node.replace("127", "ftp://127"));
+    let said = world.error();
+    assert!(said.contains("expected http:// or https://, a host and a port above 0"), "{said}");
+}
+
+#[test]
 fn an_unknown_key_of_a_replica_has_its_line() {
     let world = world();
     world.edit_cluster("peer_address = \"127.0.0.1:7006\"", "peer_adress = \"127.0.0.1:7006\"");

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ports::ports;
+use quorate_app::kv::Reply;
+use quorate_app::kv::command::encode;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::client::message::Rejection;
 use quorate_core::client::{ClientError, Fatal, SessionConfig, Unknown};
@@ -139,19 +141,27 @@ impl Replicas {
     /// Gives an order that the first so many administrators sign.
     async fn order(&self, signers: usize, order: Order) -> Result<SignedDirective, DirectiveError> {
         let clients = self.list().await;
-        let directive = Directive { serial: clients.next_serial(), order };
+        let signed = self.signed(signers, Directive { serial: clients.next_serial(), order });
+        self.submit(&signed, &clients).await?;
+        self.until_listed(signed.directive.serial + 1).await;
+        Ok(signed)
+    }
+
+    /// A directive that the first so many administrators sign.
+    fn signed(&self, signers: usize, directive: Directive) -> SignedDirective {
         let mut signed = SignedDirective { directive, approvals: Vec::new() };
         for administrator in &self.administrators[..signers] {
             rights::approve(&mut signed, self.chain.committee(), administrator);
         }
-        self.submit(&signed, &clients).await?;
-        // f + 1 replicas told so; the others come to it.
-        let next = signed.directive.serial + 1;
+        signed
+    }
+
+    /// f + 1 replicas said that it was executed; the others come to it.
+    async fn until_listed(&self, next_serial: u64) {
         let begin = Instant::now();
-        while self.list().await.next_serial() < next {
+        while self.list().await.next_serial() < next_serial {
             assert!(begin.elapsed() < DEADLINE, "the list stays as it was");
         }
-        Ok(signed)
     }
 
     async fn submit(
@@ -182,17 +192,45 @@ async fn commit(client: &Client, count: usize) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// A client works without a pause when its key is revoked. It ends, by that name; another one goes
-/// on; and so it is after all replicas have started again.
+/// Adds one to a counter, without end.
+async fn count_up(client: &Client) -> Result<(), ClientError> {
+    let mut add = Vec::new();
+    encode::incr_by(&mut add, b"counter", 1);
+    loop {
+        let submitted = client.submit(vec![Bytes::from(add.clone())]);
+        tokio::time::timeout(DEADLINE, submitted).await.expect("it is answered in time")?;
+    }
+}
+
+/// What the counter says, read in order: no command before it is left out, and none behind counts.
+async fn counted(client: &Client) -> String {
+    let mut get = Vec::new();
+    encode::get(&mut get, b"counter");
+    let submitted = client.submit(vec![get.into()]);
+    let replies = tokio::time::timeout(DEADLINE, submitted).await.expect("in time").unwrap();
+    format!("{:?}", Reply::decode(&replies[0]).unwrap())
+}
+
+/// A client works without a pause when its key is revoked. Nothing of it is executed any more when
+/// the directive is answered (that it stops where the directive stands is shown in
+/// `core/tests/execution/clients.rs`). It ends, by that name; another one goes on; and so it is
+/// after all replicas have started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_client_stops_and_others_go_on() {
     let mut replicas = start().await;
     let [bad, good] = [key(), key()];
     let (bad_client, good_client) =
         (replicas.connect(&bad).await.unwrap(), replicas.connect(&good).await.unwrap());
-    let works = tokio::spawn(async move { commit(&bad_client, usize::MAX).await });
+    let works = tokio::spawn(async move { count_up(&bad_client).await });
     commit(&good_client, 20).await.unwrap();
-    let signed = replicas.order(2, Order::Revoke(bad.public_key())).await.unwrap();
+    let clients = replicas.list().await;
+    let order = Order::Revoke(bad.public_key());
+    let directive = Directive { serial: clients.next_serial(), order };
+    let signed = replicas.signed(2, directive);
+    replicas.submit(&signed, &clients).await.unwrap();
+    // The directive is executed, and this is ordered behind it.
+    let at_the_end = counted(&good_client).await;
+    assert!(at_the_end.starts_with("Bulk"), "it worked before: {at_the_end}");
     let ended = tokio::time::timeout(DEADLINE, works).await.unwrap().unwrap();
     let revoked = Rejection::Revoked;
     let expected = [
@@ -201,6 +239,8 @@ async fn a_revoked_client_stops_and_others_go_on() {
     ];
     assert!(expected.contains(&ended), "{ended:?}");
     commit(&good_client, 20).await.unwrap();
+    assert_eq!(counted(&good_client).await, at_the_end, "it went on behind the directive");
+    replicas.until_listed(2).await;
     let again = replicas.connect(&bad).await.map(drop);
     assert_eq!(again, Err(Fatal::Rejected(revoked)));
     assert!(replicas.refused("client_revoked") >= 2, "f + 1 doors said so");

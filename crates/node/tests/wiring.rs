@@ -21,6 +21,7 @@ use quorate_node::family::Family;
 use quorate_node::launch::{Remedies, launch, setup};
 use quorate_node::replica::Setup;
 use quorate_node::testnet::{self, Options};
+use quorate_node::traces::Trust;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -36,7 +37,8 @@ fn loaded(folder: &std::path::Path) -> Loaded {
     (node.storage.log_window_bytes, node.storage.snapshot_every_blocks) = (108, 109);
     node.storage.state = StateStore::Disk;
     node.clients.max_held_bytes = 113;
-    node.tracing.otlp = Some("127.0.0.1:114".parse().unwrap());
+    node.tracing.otlp = Some("https://127.0.0.1:114".parse().unwrap());
+    node.tracing.otlp_ca = Some("authorities.pem".into());
     node.tracing.sample = 0.115;
     let wait = &mut node.view_timeout;
     (wait.kind, wait.multiplier) = (TimeoutKind::Adaptive, 1.25);
@@ -98,6 +100,7 @@ fn every_setting_is_where_it_belongs() {
     assert_eq!(setup.clients_held_bytes, 113);
     let traces = setup.traces.as_ref().expect("there is a collector");
     assert_eq!((traces.collector.to_string().as_str(), traces.sample), ("127.0.0.1:114", 0.115));
+    assert_eq!(traces.trust, Some(Trust::File("authorities.pem".into())));
     assert_eq!(setup.durability, Durability::Os);
     assert_eq!((setup.log_window_bytes, settings.snapshot_blocks), (108, 109));
     let waits =

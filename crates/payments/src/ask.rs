@@ -47,7 +47,7 @@ pub enum Answer {
     Unspent(Vec<(OutputId, u64)>),
     /// What happened.
     History(Vec<Entry>),
-    /// The transaction's state: "accepted", "pending" or "unknown", and why it is still pending.
+    /// The transaction's state: "accepted", "pending", "rejected" or "unknown", and why it is so.
     Status(String, String),
 }
 

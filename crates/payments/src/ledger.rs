@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::Digest;
 use quorate_core::base::wire::DecodeError;
+use quorate_core::{Digest, planted};
 use quorate_store::disk::Disk;
 use quorate_store::lazy_trie::{self, Options, Store};
 
@@ -190,7 +190,9 @@ pub fn misfit<E>(
         match look_up(&output)? {
             None => return Ok(Some(Refusal::UnknownInput(output))),
             Some(OutputState::Spent { by, .. }) => return Ok(Some(Refusal::Spent { output, by })),
-            Some(OutputState::Unspent { to, .. }) if to != owner => {
+            Some(OutputState::Unspent { to, .. })
+                if planted!("payments-owner-unchecked", false, to != owner) =>
+            {
                 return Ok(Some(Refusal::Foreign(output)));
             }
             // Different outputs of one supply: their sum has a number.
@@ -199,7 +201,10 @@ pub fn misfit<E>(
     }
     let outputs = transaction.total();
     Ok(match inputs.cmp(&outputs) {
-        std::cmp::Ordering::Less => Some(Refusal::Overspending { inputs, outputs }),
+        std::cmp::Ordering::Less => {
+            let refusal = Refusal::Overspending { inputs, outputs };
+            planted!("payments-overspending", None, Some(refusal))
+        }
         std::cmp::Ordering::Greater => Some(Refusal::Unbalanced(inputs - outputs)),
         std::cmp::Ordering::Equal => None,
     })

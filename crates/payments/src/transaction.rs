@@ -17,11 +17,11 @@
 //! and whether its inputs exist, belong to the signers and suffice, for the
 //! [ledger](crate::ledger).
 
-use quorate_core::Digest;
 use quorate_core::base::crypto::{Check, ClientSigner, PublicKey, Signature, Statement};
 use quorate_core::base::wire::{Decode, DecodeError, Encode, Reader};
 use quorate_core::protocols::snow::avalanche::vertex::{self, Worth};
 pub use quorate_core::protocols::snow::avalanche::{InputId as OutputId, TransactionId};
+use quorate_core::{Digest, planted};
 
 use crate::address::Address;
 use crate::refusal::Refusal;
@@ -132,10 +132,13 @@ impl Body {
         if !self.signers.is_sorted_by(|one, next| one < next) {
             return Err(Refusal::Malformed { what: "signers out of order" });
         }
-        if self.inputs.windows(2).any(|pair| pair[0] == pair[1]) {
+        let is_below = |one: &OutputId, next: &OutputId| {
+            planted!("payments-input-twice", one <= next, one < next)
+        };
+        if self.inputs.windows(2).any(|pair| pair[0] == pair[1] && !is_below(&pair[0], &pair[1])) {
             return Err(Refusal::DuplicatedInput);
         }
-        if !self.inputs.is_sorted_by(|one, next| one < next) {
+        if !self.inputs.is_sorted_by(is_below) {
             return Err(Refusal::Malformed { what: "inputs out of order" });
         }
         let mut used = vec![false; self.signers.len()];
@@ -254,7 +257,8 @@ impl vertex::Transaction for Transaction {
         let owned = self.spent().zip(spent).all(|((_, owner), worth)| owner.0 == worth.owner.0);
         let mut amounts = spent.iter().map(|worth| worth.amount);
         let sum = amounts.try_fold(0u64, u64::checked_add);
-        owned && spent.len() == self.body.inputs.len() && sum == Some(self.total())
+        let covers = owned && spent.len() == self.body.inputs.len() && sum == Some(self.total());
+        planted!("payments-rival-not-covered", true, covers)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod bridge;
 pub mod client;
 mod exit;
 pub mod logging;
+pub mod notify;
 pub mod parent;
 pub mod pipe;
 mod program;

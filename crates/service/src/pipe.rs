@@ -35,7 +35,7 @@
 mod caller;
 mod process;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ use toml::Value;
 use crate::exit::{Exit, Failure};
 use crate::program::host;
 use crate::start::Ready;
-use caller::write_called;
+use caller::{has_limits, write_called};
 pub(crate) use process::kill_all;
 use process::{Process, list, unlisted};
 
@@ -95,6 +95,8 @@ pub struct Piped {
     agreed: Agreed,
     /// What the last snapshot took, given or taken over.
     state_bytes: AtomicU64,
+    /// The log was told that nobody sees to what clients are granted.
+    warned: AtomicBool,
 }
 
 /// What a process said when it was greeted.
@@ -130,7 +132,22 @@ impl Piped {
             Err(trouble) => (Err(trouble), Agreed { protocol: PROTOCOL, newest_rules: u16::MAX }),
         };
         let (process, state_bytes) = (Mutex::new(process), AtomicU64::new(0));
-        Self { command: command.clone(), process, agreed, state_bytes }
+        let warned = AtomicBool::new(false);
+        Self { command: command.clone(), process, agreed, state_bytes, warned }
+    }
+
+    /// Says once that clients have limits of which the process is not told.
+    fn warn_of_limits(&self, block: &Decided<'_>) {
+        if !self.warned.load(Ordering::Relaxed) && has_limits(block) {
+            self.warned.store(true, Ordering::Relaxed);
+            let process = self.command.words.join(" ");
+            tracing::warn!(
+                process,
+                "the list of clients has prefixes or quotas, and nothing enforces them: the process \
+                 chose protocol 1, in which it is not told who sent a command; have it choose \
+                 protocol 2 (\"Who sent a command\" in docs/own-service.md)"
+            );
+        }
     }
 
     /// Asks the process. After the first trouble it is asked nothing more.
@@ -163,6 +180,7 @@ impl Piped {
         let mut body = block.height.0.to_be_bytes().to_vec();
         body.extend_from_slice(&block.view.0.to_be_bytes());
         if self.agreed.protocol < 2 {
+            self.warn_of_limits(block);
             list(&mut body, block.commands.iter().copied());
         } else {
             body.extend_from_slice(&block.rules.to_be_bytes());

@@ -20,7 +20,7 @@ use crate::arguments::{HomeArgument, SettingArguments};
 use crate::exit::{Exit, Failure};
 use crate::parent::{Gone, ParentArgument};
 use crate::scheduling::{self, NetworkCores};
-use crate::{logging, stdout};
+use crate::{logging, notify, stdout};
 
 /// Run one replica until it is told to stop (SIGTERM or SIGINT; a second one exits at once).
 #[derive(Debug, Args)]
@@ -125,6 +125,7 @@ pub fn run(
         let terminate = signal(SignalKind::terminate()).map_err(refused)?;
         let interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
         announce(&launched, &loaded, version, json)?;
+        notify::ready();
         let ended = serve(launched, &loaded, parent, [terminate, interrupt]).await;
         if let Err(failure) = &ended {
             // It is told on standard error in any case.
@@ -211,6 +212,7 @@ async fn serve(
         }
         if told {
             asked = true;
+            notify::stopping();
             facts.stop();
             running.stop();
         }
@@ -275,6 +277,9 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
             ),
         },
         LaunchError::Start(StartError::Descriptors(_)) => (Exit::Failed, descriptors::REMEDY),
+        LaunchError::Start(StartError::Collector(_)) => {
+            (Exit::Usage, "name a file of authorities in tracing.otlp_ca of node.toml, or mend it")
+        }
         LaunchError::Start(_) => (Exit::Failed, "see the system's limits"),
         LaunchError::OtherApplication { .. } => {
             (Exit::Usage, "run the program of the service that cluster.toml names")

@@ -229,6 +229,7 @@ fn heal<F: Family>(cluster: &mut Cluster<F>, down: &[usize]) {
     for slot in 0..cluster.slots.len() {
         // Who was stopped goes on; who waits for its disk does not go on without it.
         cluster.slots[slot].paused_until = cluster.slots[slot].syncs_until;
+        cluster.notice_power_failure(slot);
         cluster.slots[slot].disk.heal();
         if down.contains(&slot) {
             if cluster.slots[slot].core.is_some() {

@@ -115,7 +115,7 @@ fn flatterers_stall_sampling_and_not_the_fallback() {
         assert!(cluster.run_until(MINUTE, Cluster::is_level), "{replicas}: one stays behind");
         let epochs = cluster.correct().map(|core| {
             let details = core.protocol().status().details;
-            details.iter().find(|(name, _)| *name == "epoch").map(|(_, epoch)| epoch % 2)
+            details.iter().find(|(name, _)| *name == "fallback_epoch").map(|(_, epoch)| epoch % 2)
         });
         assert!(epochs.into_iter().all(|odd| odd == Some(0)), "{replicas}: an epoch is not over");
     }

@@ -463,7 +463,7 @@ impl Storage for Disk {
         }
         let mut frozen = Self::new(&self.shelf);
         (frozen.len, frozen.root, frozen.used_bytes) = (self.len, self.root, self.used_bytes);
-        frozen.head = self.head;
+        (frozen.head, frozen.stored) = (self.head, self.stored.clone());
         if let Some(open) = &self.open {
             // The folder is that of the other, which removes it if it has to be.
             frozen.open = Some(Open {

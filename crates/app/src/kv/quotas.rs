@@ -19,12 +19,22 @@
 //! key has stored is the sum over its entries; it is carried along, and can always be counted
 //! again. A key that loses its quota, or its place in the list, goes on owning what it wrote: that
 //! counts again if it gets another quota.
+//!
+//! Anybody may ask what keys have stored, by a [question](question()).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quorate_core::base::crypto::PublicKey;
 
+use super::reply::{Reply, encode};
 use super::value::Held;
+
+/// Most keys of one [`question`].
+pub const MAX_KEYS_ASKED: usize = 1024;
+/// What the question begins with. No command does, so as a command it is malformed, under any
+/// rules: replicas of all releases answer an ordered one alike.
+const QUESTION: u8 = 0x80;
 
 /// Most owners that a checkpoint notes; see [`Stored::note`].
 const MAX_NOTED: usize = 100_000;
@@ -34,8 +44,15 @@ const NOTED_BYTES: usize = 32 + 8;
 const NOT_NOTED: &[u8] = b"count";
 
 /// What owners have stored, bytes. Those who have nothing are not there.
+///
+/// Owners lie in shelves by the first byte of their keys. A frozen state shares all of it. The next
+/// block copies the shelves of owners that it changes, and no others: whoever asks questions must
+/// not make the deciding thread copy every owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stored(BTreeMap<PublicKey, u64>);
+pub(super) struct Stored {
+    shelves: Arc<BTreeMap<u8, Arc<BTreeMap<PublicKey, u64>>>>,
+    owners: usize,
+}
 
 /// Changes of the bytes that owners store.
 #[derive(Clone, Debug, Default)]
@@ -61,34 +78,53 @@ pub(super) struct Exceeded {
 impl Stored {
     /// What a key has stored.
     pub(super) fn of(&self, owner: &PublicKey) -> u64 {
-        self.0.get(owner).copied().unwrap_or_default()
+        let shelf = self.shelves.get(&owner.0[0]);
+        shelf.and_then(|shelf| shelf.get(owner)).copied().unwrap_or_default()
+    }
+
+    /// From now on the key has stored so much.
+    fn set(&mut self, owner: PublicKey, stored: u64) {
+        let shelves = Arc::make_mut(&mut self.shelves);
+        let first = owner.0[0];
+        let shelf = Arc::make_mut(shelves.entry(first).or_default());
+        self.owners -= shelf.len();
+        match stored {
+            0 => shelf.remove(&owner),
+            stored => shelf.insert(owner, stored),
+        };
+        self.owners += shelf.len();
+        if shelf.is_empty() {
+            shelves.remove(&first);
+        }
+    }
+
+    /// The owners and what they have stored, by ascending keys.
+    fn iter(&self) -> impl Iterator<Item = (&PublicKey, &u64)> {
+        self.shelves.values().flat_map(|shelf| shelf.iter())
     }
 
     /// Takes moves over.
     pub(super) fn apply(&mut self, moves: &mut Moves) {
         for (owner, bytes) in std::mem::take(&mut moves.0) {
-            match self.of(&owner).saturating_add_signed(bytes) {
-                0 => self.0.remove(&owner),
-                stored => self.0.insert(owner, stored),
-            };
+            self.set(owner, self.of(&owner).saturating_add_signed(bytes));
         }
     }
 
     /// Counts an entry that there was not before.
     pub(super) fn count(&mut self, entry: &Held) {
         if let Some(owner) = entry.owner {
-            *self.0.entry(owner).or_default() += entry.used_bytes;
+            self.set(owner, self.of(&owner).saturating_add(entry.used_bytes));
         }
     }
 
     /// What a checkpoint says of it: each owner 32 and its bytes u64, little-endian; or that they
     /// are too many, and must be counted. `None` if nobody owns anything.
     pub(super) fn note(&self) -> Option<Vec<u8>> {
-        match self.0.len() {
+        match self.owners {
             0 => None,
             1..=MAX_NOTED => {
-                let mut note = Vec::with_capacity(self.0.len() * NOTED_BYTES);
-                for (owner, bytes) in &self.0 {
+                let mut note = Vec::with_capacity(self.owners * NOTED_BYTES);
+                for (owner, bytes) in self.iter() {
                     note.extend_from_slice(&owner.0);
                     note.extend_from_slice(&bytes.to_le_bytes());
                 }
@@ -105,7 +141,52 @@ impl Stored {
             let (owner, bytes) = noted.split_first_chunk::<32>()?;
             Some((PublicKey(*owner), u64::from_le_bytes(bytes.try_into().ok()?)))
         };
-        rest.is_empty().then(|| noted.iter().map(of).collect::<Option<_>>().map(Self))?
+        if !rest.is_empty() {
+            return None;
+        }
+        let mut stored = Self::default();
+        for noted in noted {
+            let (owner, bytes) = of(noted)?;
+            stored.set(owner, bytes);
+        }
+        Some(stored)
+    }
+}
+
+/// The question what these keys have stored, at most [`MAX_KEYS_ASKED`] of them. It is no command:
+/// it is not ordered, and one replica answers it from its own state.
+#[must_use]
+pub fn question(keys: &[PublicKey]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1 + 32 * keys.len());
+    out.push(QUESTION);
+    keys.iter().for_each(|key| out.extend_from_slice(&key.0));
+    out
+}
+
+/// What a replica answers to a [`question`] of as many keys: bytes, in the order of the keys.
+/// `None` if the answer is another, as that of a release without this question.
+#[must_use]
+pub fn answer(bytes: &[u8], keys: usize) -> Option<Vec<u64>> {
+    let Ok(Reply::Array(items)) = Reply::decode(bytes) else { return None };
+    let number = |reply| match reply {
+        Reply::Integer(number) => u64::try_from(number).ok(),
+        _ => None,
+    };
+    let stored: Vec<u64> = items.iter().map(number).collect::<Option<_>>()?;
+    (stored.len() == keys).then_some(stored)
+}
+
+/// The keys that bytes ask for; `None` if they are no such question.
+pub(super) fn asked(bytes: &[u8]) -> Option<&[[u8; 32]]> {
+    let (keys, rest) = bytes.strip_prefix(&[QUESTION])?.as_chunks();
+    (rest.is_empty() && keys.len() <= MAX_KEYS_ASKED).then_some(keys)
+}
+
+/// Answers the question for these keys, by what each has `stored`.
+pub(super) fn tell(out: &mut Vec<u8>, keys: &[[u8; 32]], stored: impl Fn(&PublicKey) -> u64) {
+    encode::array(out, keys.len());
+    for key in keys {
+        encode::integer(out, signed(stored(&PublicKey(*key))));
     }
 }
 
@@ -118,6 +199,11 @@ impl Moves {
         if let Some(owner) = after.owner {
             self.add(&owner, signed(after.used_bytes));
         }
+    }
+
+    /// How many bytes more, or fewer, a key stores.
+    pub(super) fn of(&self, owner: &PublicKey) -> i64 {
+        self.0.get(owner).copied().unwrap_or_default()
     }
 
     fn add(&mut self, owner: &PublicKey, bytes: i64) {
@@ -134,8 +220,7 @@ impl Moves {
 impl Payer<'_> {
     /// Whether it may own so many bytes more than it does; it had `stored` before the block.
     pub(super) fn may_take(&self, taken: &Taken, stored: u64, more: i64) -> Result<(), Exceeded> {
-        let moved = taken.0.get(self.key).copied().unwrap_or_default();
-        let stored = stored.saturating_add_signed(moved);
+        let stored = stored.saturating_add_signed(taken.of(self.key));
         if more > 0 && stored.saturating_add_signed(more) > self.quota {
             return Err(Exceeded { stored, quota: self.quota });
         }

@@ -33,6 +33,11 @@ pub trait Storage: Send + sealed::Sealed + 'static {
     /// How much of that a key owns, as it was when it was settled; nothing once all was removed.
     #[doc(hidden)]
     fn stored(&self, owner: &PublicKey) -> u64;
+    /// The same as it is now, between blocks.
+    #[doc(hidden)]
+    fn stored_now(&self, owner: &PublicKey) -> u64 {
+        self.stored(owner)
+    }
     /// What the entry there takes, and who owns it; `None` if there is none.
     #[doc(hidden)]
     fn held(&self, place: &Hash) -> Option<Held>;
@@ -218,6 +223,10 @@ impl Storage for Memory {
         self.stored.of(owner)
     }
 
+    fn stored_now(&self, owner: &PublicKey) -> u64 {
+        self.stored.of(owner).saturating_add_signed(self.moves.of(owner))
+    }
+
     fn held(&self, place: &Hash) -> Option<Held> {
         self.map.get(place).map(Entry::held)
     }
@@ -314,10 +323,8 @@ impl Storage for Memory {
         Some(Box::new(Proving { map: self.map.clone(), head: self.head }))
     }
 
-    /// Nobody writes to it, so it need not know what owners have stored.
     fn frozen(&self) -> Option<Self> {
-        let (map, used_bytes, head) = (self.map.clone(), self.used_bytes, self.head);
-        Some(Self { map, used_bytes, head, ..Self::default() })
+        Some(self.clone())
     }
 
     fn marked(&self) -> Option<Self> {

@@ -184,7 +184,7 @@ fn added_by(
     Ok(pairs.iter().map(|(field, value)| added(old(field), field, value)).sum())
 }
 
-/// The same of one field, given its former value.
+/// The bytes that one field adds, given its former value.
 fn added(old: Option<&[u8]>, field: &[u8], value: &[u8]) -> u64 {
     match old {
         Some(old) => value.len().saturating_sub(old.len()) as u64,

@@ -1,6 +1,8 @@
 //! `quorate client`
 
-use std::num::{NonZeroU32, NonZeroU64};
+mod quota;
+
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,7 @@ use quorate_node::config::schema::{Kind, Value};
 use quorate_node::config::{ByteSize, Finding, Place};
 use serde_json::json;
 
+use self::quota::Quota;
 use super::member::carry_out::write_command;
 use super::member::{HomeOnly, Known, Signing};
 use crate::failure::{Exit, Failure};
@@ -30,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Let a key send commands: all of them, or what the options say. What the list said of the key
-    /// before does not count any more.
+    /// before does not count any more, but for its quota: that stays unless --quota is given.
     Allow(AllowArguments),
     /// Bar a key. Its session ends, and it gets no other, whatever the policy.
     Revoke(KeyArguments),
@@ -75,10 +78,12 @@ pub struct AllowArguments {
     /// How many commands a second each replica takes from it. Default: as many as come.
     #[arg(long, value_name = "COMMANDS")]
     rate: Option<NonZeroU32>,
-    /// How much of the state the keys and values that it writes may take, such as 64MiB. Default:
-    /// as much as there is. Needs rules 2 of the core (`quorate upgrade switch`).
-    #[arg(long, value_name = "SIZE", value_parser = quota)]
-    quota: Option<NonZeroU64>,
+    /// How much of the state the keys and values that it writes may take, such as 64MiB; `none`
+    /// takes its quota away. Default: what the list says of the key, and for a key that it does not
+    /// name, as much as there is. Needs rules 2 of the core (`quorate upgrade switch`), and an
+    /// application that sees to it: the key-value store does.
+    #[arg(long, value_name = "SIZE|none")]
+    quota: Option<Quota>,
 }
 
 /// A key.
@@ -147,31 +152,28 @@ fn prefix(text: &str) -> Result<Bytes, String> {
     }
 }
 
-fn quota(text: &str) -> Result<NonZeroU64, String> {
-    let ByteSize(bytes) = text.parse::<ByteSize>().map_err(|error| error.to_string())?;
-    NonZeroU64::new(bytes).ok_or_else(|| "it is zero: use --read-only".to_owned())
-}
-
 /// Runs `client`.
 pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::Allow(AllowArguments { directing, key, read_only, prefix, rate, quota }) => {
-            let grant = Grant {
-                write: !read_only,
-                prefixes: prefix.clone(),
-                commands_per_second: *rate,
-                stored_bytes: *quota,
-            };
-            directed(directing, Order::Allow(*key, grant), format)
+            directed(directing, format, |known, clients| {
+                let grant = Grant {
+                    write: !read_only,
+                    prefixes: prefix.clone(),
+                    commands_per_second: *rate,
+                    stored_bytes: quota::decided(*quota, known, clients, key)?,
+                };
+                Ok(Order::Allow(*key, grant))
+            })
         }
         Command::Revoke(KeyArguments { directing, key }) => {
-            directed(directing, Order::Revoke(*key), format)
+            directed(directing, format, |_, _| Ok(Order::Revoke(*key)))
         }
         Command::Forget(KeyArguments { directing, key }) => {
-            directed(directing, Order::Forget(*key), format)
+            directed(directing, format, |_, _| Ok(Order::Forget(*key)))
         }
         Command::Policy(PolicyArguments { directing, policy }) => {
-            directed(directing, Order::Admit((*policy).into()), format)
+            directed(directing, format, |_, _| Ok(Order::Admit((*policy).into())))
         }
         Command::Approve(FileArguments { signing, file }) => approve(signing, file, format),
         Command::Submit(FileArguments { signing, file }) => {
@@ -182,16 +184,21 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         }
         Command::List(arguments) => {
             let known = Known::of(&arguments.home)?;
-            told(&listed(&known)?, format)
+            told(&known, &listed(&known)?, format)
         }
     }
 }
 
-/// Gives an order: submits the directive, or writes it down.
-fn directed(directing: &Directing, order: Order, format: Format) -> Result<(), Failure> {
+/// Gives the order that follows from the list: submits the directive, or writes it down.
+fn directed(
+    directing: &Directing,
+    format: Format,
+    order: impl FnOnce(&Known, &Clients) -> Result<Order, Failure>,
+) -> Result<(), Failure> {
     let mut known = Known::of(&directing.signing.home)?;
     let administrators = directing.signing.keys()?;
-    let serial = listed(&known)?.next_serial();
+    let clients = listed(&known)?;
+    let (serial, order) = (clients.next_serial(), order(&known, &clients)?);
     let directive =
         SignedDirective { directive: Directive { serial, order }, approvals: Vec::new() };
     let directive = signed(&known, directive, &administrators);
@@ -269,7 +276,7 @@ fn submitted(
         let clients = listed(known)?;
         // f + 1 members may be behind for a moment.
         if clients.next_serial() > directive.directive.serial || began.elapsed() > KNOWN_WITHIN {
-            return told(&clients, format);
+            return told(known, &clients, format);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -331,21 +338,21 @@ fn name(admission: Admission) -> &'static str {
 }
 
 fn rights_of(grant: &Grant) -> String {
-    if !grant.write {
-        return "read-only".to_owned();
-    }
     let prefixes: Vec<_> = grant.prefixes.iter().map(|it| String::from_utf8_lossy(it)).collect();
-    let keys = match prefixes.is_empty() {
-        true => "all keys".to_owned(),
-        false => format!("keys with {}", prefixes.join(", ")),
+    let keys = match (grant.write, prefixes.is_empty()) {
+        (false, _) => "read-only".to_owned(),
+        (true, true) => "all keys".to_owned(),
+        (true, false) => format!("keys with {}", prefixes.join(", ")),
     };
     let rate = grant.commands_per_second.map(|rate| format!(", {rate} commands a second"));
     let quota = grant.stored_bytes.map(|bytes| format!(", {} of state", ByteSize(bytes.get())));
     keys + &rate.unwrap_or_default() + &quota.unwrap_or_default()
 }
 
-fn told(clients: &Clients, format: Format) -> Result<(), Failure> {
+fn told(known: &Known, clients: &Clients, format: Format) -> Result<(), Failure> {
     let policy = name(clients.admission());
+    let stored = quota::stored(known, clients);
+    let of = |key: &PublicKey| stored.as_ref().and_then(|stored| stored.get(key).copied());
     match format {
         Format::Table => {
             let row = |(key, entry): (&PublicKey, &Entry)| {
@@ -353,32 +360,40 @@ fn told(clients: &Clients, format: Format) -> Result<(), Failure> {
                     Entry::Granted(grant) => rights_of(grant),
                     Entry::Revoked => "revoked".to_owned(),
                 };
-                [Digest(key.0).to_string(), rights]
+                let stores = of(key).map_or_else(|| "-".to_owned(), |it| ByteSize(it).to_string());
+                [Digest(key.0).to_string(), rights, stores]
             };
             let rows: Vec<_> = clients.entries().map(row).collect();
             let next = clients.next_serial();
-            let list = if rows.is_empty() { String::new() } else { table(["KEY", "MAY"], &rows) };
+            let list = match rows.is_empty() {
+                true => String::new(),
+                false => table(["KEY", "MAY", "STORES"], &rows),
+            };
             print(&format!("policy: {policy}; the next directive is {next}\n{list}"))
         }
-        Format::Json => print_json(&json!({
-            "policy": policy,
-            "next_serial": clients.next_serial(),
-            "clients": clients.entries().map(|(key, entry)| client(key, entry)).collect::<Vec<_>>(),
-        })),
+        Format::Json => {
+            let client = |(key, entry)| client(key, entry, of(key));
+            print_json(&json!({
+                "policy": policy,
+                "next_serial": clients.next_serial(),
+                "clients": clients.entries().map(client).collect::<Vec<_>>(),
+            }))
+        }
     }
 }
 
-fn client(key: &PublicKey, entry: &Entry) -> serde_json::Value {
+fn client(key: &PublicKey, entry: &Entry, stored_bytes: Option<u64>) -> serde_json::Value {
     let key = Digest(key.0).to_string();
     match entry {
-        Entry::Revoked => json!({ "key": key, "revoked": true }),
+        Entry::Revoked => json!({ "key": key, "revoked": true, "stored_bytes": stored_bytes }),
         Entry::Granted(grant) => json!({
             "key": key,
             "revoked": false,
             "write": grant.write,
             "prefixes": grant.prefixes.iter().map(|it| String::from_utf8_lossy(it)).collect::<Vec<_>>(),
             "commands_per_second": grant.commands_per_second,
-            "stored_bytes": grant.stored_bytes,
+            "quota_bytes": grant.stored_bytes,
+            "stored_bytes": stored_bytes,
         }),
     }
 }

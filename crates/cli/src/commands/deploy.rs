@@ -1,5 +1,8 @@
 //! `quorate deploy`
 
+#[cfg(feature = "laboratory")]
+mod study;
+
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -30,6 +33,7 @@ pub enum Command {
     /// Ask all hosts how they are.
     Status(InventoryArgument),
     /// Put load on the cluster from all hosts with the role client, and bring their reports here.
+    /// Or run a study: each of its runs on a cluster of its own.
     Run(RunArguments),
     /// Run a shell's command in the cluster's folder on each host.
     Exec(ExecArguments),
@@ -62,9 +66,26 @@ pub struct UpArguments {
 pub struct RunArguments {
     #[command(flatten)]
     inventory: InventoryArgument,
-    /// Where the reports go, a file a host. Default: nowhere.
+    /// A study's file (docs/experiments.md). The replicas of the inventory must not run: those of
+    /// the study take their ports.
+    #[arg(value_name = "STUDY", conflicts_with = "load")]
+    study: Option<PathBuf>,
+    /// Where the reports go, a file a host; default: nowhere. Of a study: where results go;
+    /// default: results/NAME, or results/NAME-quick.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Of a study: what the file calls quick, to see that it works, not to quote.
+    #[arg(long, requires = "study")]
+    quick: bool,
+    /// Of a study: how often each permutation is run, instead of what the file says.
+    #[arg(long, value_name = "N", requires = "study")]
+    repeats: Option<u32>,
+    /// Of a study: run again what failed.
+    #[arg(long, requires = "study")]
+    retry: bool,
+    /// Of a study: the program for the hosts. Default: this one.
+    #[arg(long, value_name = "FILE", requires = "study")]
+    binary: Option<PathBuf>,
     /// Arguments of quorate load, but for --home.
     #[arg(last = true, value_name = "ARGUMENTS")]
     load: Vec<String>,
@@ -117,7 +138,10 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
             settle(format, &outcomes, |()| json!("restarted"))
         }
         Command::Status(InventoryArgument { inventory }) => status(inventory, format),
-        Command::Run(arguments) => load(arguments, format),
+        Command::Run(arguments) => match &arguments.study {
+            Some(file) => of_study(arguments, file, format),
+            None => load(arguments, format),
+        },
         Command::Exec(arguments) => {
             let line = arguments.command.join(" ");
             let inventory = &arguments.inventory.inventory;
@@ -230,15 +254,20 @@ fn fail<T>(outcomes: &[Outcome<T>]) -> Result<(), Failure> {
     if failed.is_empty() { Ok(()) } else { Err(Failure::of_all(Exit::Failed, failed)) }
 }
 
-fn up(arguments: &UpArguments, format: Format) -> Result<(), Failure> {
-    let file = match &arguments.binary {
-        Some(file) => file.clone(),
+/// The program for the hosts, and its file.
+fn program(binary: Option<&Path>) -> Result<(Program, PathBuf), Failure> {
+    let file = match binary {
+        Some(file) => file.to_owned(),
         None => std::env::current_exe()
             .map_err(|error| Failure::io(error, Path::new("quorate"), "name it with --binary"))?,
     };
     let bytes = std::fs::read(&file)
         .map_err(|error| Failure::io(error, &file, "name a program with --binary"))?;
-    let program = Program::new(bytes);
+    Ok((Program::new(bytes), file))
+}
+
+fn up(arguments: &UpArguments, format: Format) -> Result<(), Failure> {
+    let (program, _) = program(arguments.binary.as_deref())?;
     let inventory = &arguments.inventory.inventory;
     let outcomes = drive(inventory, async |fleet: &Fleet| fleet.up(&program).await)?;
     settle(format, &outcomes, |news| {
@@ -302,6 +331,17 @@ fn warn_of_clocks<T>(outcomes: &[Outcome<(T, (i64, i64))>]) {
             );
         }
     }
+}
+
+#[cfg(feature = "laboratory")]
+fn of_study(arguments: &RunArguments, file: &Path, format: Format) -> Result<(), Failure> {
+    study::run(arguments, file, format)
+}
+
+/// Refused: what makes the load belongs to the laboratory.
+#[cfg(not(feature = "laboratory"))]
+fn of_study(_: &RunArguments, _: &Path, _: Format) -> Result<(), Failure> {
+    super::without_laboratory::refused("deploy run INVENTORY STUDY")
 }
 
 fn load(arguments: &RunArguments, format: Format) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 mod keep;
 mod plot;
-mod run;
+pub mod run;
 mod screen;
 
 use clap::Subcommand;

@@ -14,6 +14,7 @@ use quorate_gateway::{FrameLimits, Reads, SharedSession};
 use quorate_node::client::{Client, State};
 use quorate_node::config::{Cluster, Finding, HostPort, LogFormat, Place};
 use quorate_node::descriptors;
+use quorate_service::notify;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -107,6 +108,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             Format::Table => print(&format!("redis clients at {address}\n"))?,
             Format::Json => print_json_line(&json!({ "redis_address": address.to_string() }))?,
         }
+        notify::ready();
         tokio::spawn(tell_of_replicas(client.clone()));
         let stop = async {
             tokio::select! {

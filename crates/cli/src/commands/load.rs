@@ -3,17 +3,21 @@
 mod told;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use quorate_app::kv;
+use quorate_core::base::crypto::ClientSigner;
+use quorate_core::client::Fatal;
+use quorate_core::client::message::Rejection;
 use quorate_lab::load::{self, Arrivals, LoadConfig, LoadReport, Mix, Workload as Batches};
-use quorate_node::config::{ByteSize, Cluster, Finding, Place};
+use quorate_node::config::{ByteSize, Cluster, Finding, Home, Place};
 use serde_json::Value;
 
 use crate::arguments::{ReadsName, SendTo, reads_by_index, seconds};
 use crate::client_home::ClientHome;
-use crate::cluster::{addresses, cluster_of, fresh_key, session};
+use crate::cluster::{addresses, cluster_of, fresh_key, key_of, session};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json_line, table};
 
@@ -42,9 +46,14 @@ pub struct Arguments {
     /// What random arrivals, keys, and with `--send-to one` each client's replica are drawn from.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// How many clients, each with a key and a session of its own.
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    pub clients: u32,
+    /// How many clients, each with a key and a session of its own. Default: 4, or one for each
+    /// --client-key.
+    #[arg(long, value_name = "N", conflicts_with = "client_key")]
+    pub clients: Option<u32>,
+    /// A client's key file (`quorate keygen`), for clusters that take commands from listed clients
+    /// alone; repeated, for several clients. Nobody else may use it meanwhile. Default: fresh keys.
+    #[arg(long, value_name = "KEYFILE")]
+    pub client_key: Vec<PathBuf>,
     /// Frames a client has under way at once; what has arrived beyond that waits at the client, and
     /// its latency counts. Default: 4, with --rate 32.
     #[arg(long, value_name = "FRAMES")]
@@ -168,9 +177,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let home = arguments.home.home();
     let cluster = cluster_of(&home)?;
     let config = config(arguments, &cluster)?;
-    let failed = |error: load::LoadError| {
-        failure(error.to_string(), home.root(), "see that the replicas run: quorate status")
-    };
+    let failed = |error: load::LoadError| failure(error.to_string(), home.root(), remedy(&error));
     if let Some(file) = &arguments.told {
         return told::run(&config, file, failed);
     }
@@ -184,7 +191,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
 /// The load that the arguments ask for.
 pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Failure> {
     let home = arguments.home.home();
-    let clients = arguments.clients.max(1);
+    let keys = keys(arguments, &home)?;
+    let clients = u32::try_from(keys.len()).unwrap_or(u32::MAX);
     let batch = cluster.batch.max_commands;
     let usual = if arguments.callers.is_some() { 1 } else { (batch / clients).max(1) };
     let frame = arguments.frame.unwrap_or(usual) as usize;
@@ -196,7 +204,6 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         true => workload.reading_by_index(),
         false => workload,
     };
-    let keys = (0..clients).map(|_| fresh_key(&home)).collect::<Result<_, _>>()?;
     Ok(LoadConfig {
         protocol: cluster.protocol.name().to_owned(),
         replicas: addresses(cluster),
@@ -221,6 +228,41 @@ pub fn config(arguments: &Arguments, cluster: &Cluster) -> Result<LoadConfig, Fa
         patience: Duration::from_secs(20),
         notice: if arguments.told.is_some() { |_| {} } else { |what| eprintln!("{what}") },
     })
+}
+
+/// The clients' keys: those of the files, or fresh ones.
+fn keys(arguments: &Arguments, home: &Home) -> Result<Vec<Arc<dyn ClientSigner>>, Failure> {
+    let files = &arguments.client_key;
+    match files.is_empty() {
+        true => (0..arguments.clients.unwrap_or(4).max(1)).map(|_| fresh_key(home)).collect(),
+        false => {
+            let keys: Vec<_> = files.iter().map(|file| key_of(file)).collect::<Result<_, _>>()?;
+            let is_twice = |at: usize| {
+                keys[..at].iter().any(|other| other.public_key() == keys[at].public_key())
+            };
+            match (0..keys.len()).find(|at| is_twice(*at)) {
+                None => Ok(keys),
+                Some(at) => {
+                    let what = "this key is named twice, and a key has one session".to_owned();
+                    Err(failure(what, &files[at], "name each key once"))
+                }
+            }
+        }
+    }
+}
+
+/// What helps against a load that could not begin.
+fn remedy(error: &load::LoadError) -> &'static str {
+    match error {
+        load::LoadError::TurnedDown { reason: Fatal::Rejected(Rejection::NotListed), .. } => {
+            "make a key (`quorate keygen`), have administrators allow it (`quorate client allow`), \
+             and name its file with --client-key"
+        }
+        load::LoadError::TurnedDown { .. } => {
+            "see what the list says of the keys: quorate client list"
+        }
+        _ => "see that the replicas run: quorate status",
+    }
 }
 
 fn outstanding(arguments: &Arguments) -> usize {

@@ -200,6 +200,7 @@ fn row(status: &Value) -> [String; 10] {
         Some(_) if flag("rejoining") => "rejoining".to_owned(),
         Some(reason) => format!("not ready: {reason}"),
         None if flag("abstaining") => "ready, abstaining".to_owned(),
+        None if status["details"]["in_fallback"] == 1 => "ready, in the fallback".to_owned(),
         None => "ready".to_owned(),
     };
     let text = |value: &Value| value.to_string();

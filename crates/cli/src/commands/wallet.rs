@@ -35,7 +35,7 @@ pub enum Command {
     Send(Send),
     /// Print what happened to the wallet, or to another address; the newest first.
     History(History),
-    /// Say what is known of a transaction, and why it is still pending.
+    /// Say what is known of a transaction: why it is still pending, or why it was rejected.
     Why(Why),
 }
 
@@ -172,8 +172,11 @@ fn new(arguments: &New, format: Format) -> Result<(), Failure> {
 
 fn load(file: &Path) -> Result<Network, Failure> {
     Network::load(file).map_err(|error| {
-        let remedy = "give the network's file with --network, or a home that has it with --home";
-        failure(Exit::Usage, error, file, remedy)
+        let remedy = match file.exists() {
+            true => error.remedy,
+            false => "give the network's file with --network, or a home that has it with --home",
+        };
+        failure(Exit::Usage, error.what, file, remedy)
     })
 }
 
@@ -296,7 +299,11 @@ fn send(arguments: &Send, format: Format) -> Result<(), Failure> {
     if state == "accepted" {
         return Ok(());
     }
-    let remedy = format!("it may yet be accepted; ask: quorate wallet why {id}");
+    let home = arguments.asked.home.home().root().display().to_string();
+    let remedy = format!(
+        "it may yet be accepted, so send nothing else until it is; ask: quorate wallet why --home \
+         {home} {id}"
+    );
     Err(failure(Exit::Failed, "the payment is still pending", &connection.file, &remedy))
 }
 

@@ -23,7 +23,8 @@ pub enum AnyCommand {
     Any(#[expect(dead_code, reason = "refused, whatever it is")] Vec<OsString>),
 }
 
-fn refused(command: &str) -> Result<(), Failure> {
+/// Refuses a command by name.
+pub fn refused(command: &str) -> Result<(), Failure> {
     let finding = Finding {
         what: format!("`quorate {command}` belongs to the laboratory, which this build leaves out"),
         place: Place::Flag(command.to_owned()),

@@ -2,14 +2,15 @@
 //! other.
 
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::Instant;
 
 use quorate_crypto::bls::threshold::generation::Round;
 use quorate_crypto::{SecretKey, key_file};
 use quorate_node::config::genesis::{Files, Own, Owner, Proposal, Reached, Secrets, begin};
 use quorate_node::config::{Home, HostPort};
 
-use super::program::{code, err, json, out};
+use super::program::{code, command, err, json, out};
 use super::{OWNERS, Owners, says};
 
 const MEMBERS: [&str; 4] = ["alice.toml", "bob.toml", "carol.toml", "dora.toml"];
@@ -144,6 +145,32 @@ fn what_was_interrupted_is_done_again_to_the_same_end() {
     std::fs::copy(alices, path("consensus.key")).unwrap();
     let said = owners.refused(&signing("bob", &genesis, &[]));
     says(&said, &["the key in it is not the share that the dealings make", "consensus.key"]);
+}
+
+/// Killed at any moment, a dealer leaves its dealing as a whole or none. The next run ends as if
+/// there had been no other.
+#[test]
+fn a_dealer_that_is_killed_deals_again_to_the_same_bytes() {
+    const MOMENTS: u32 = 24;
+    let owners = dealt(0);
+    let arguments = [&["genesis", "deal"], &MEMBERS[..], &["--home", "alice"]].concat();
+    let started = Instant::now();
+    owners.done(&arguments);
+    let step = started.elapsed() / MOMENTS;
+    let whole = owners.read("alice/config/genesis-dealing.toml");
+    let file = owners.path().join("alice/config/genesis-dealing.toml");
+    for moment in 0..=MOMENTS {
+        std::fs::remove_file(&file).unwrap();
+        let mut killed = command(owners.path(), &arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(step * moment);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        if let Ok(found) = std::fs::read_to_string(&file) {
+            assert_eq!(found, whole, "killed after {:?}", step * moment);
+        }
+        owners.done(&arguments);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), whole);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod cluster;
 #[path = "../../../netem/tests/needs/mod.rs"]
 mod needs;
 
+mod alerts;
 mod backups;
 mod committees;
 mod crashes;

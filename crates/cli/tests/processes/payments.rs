@@ -266,7 +266,14 @@ fn of_two_payments_of_one_output_at_most_one_is_accepted() {
             (0..NODES).filter(|node| net.state(*node, id)["state"] == "accepted").count()
         };
         assert!(accepted(&one.id()) == 0 || accepted(&other.id()) == 0);
-        // One that is pending says why.
+        // One that is rejected says by what, and one that is pending says why.
+        for (node, id, rival) in [(0, one.id(), other.id()), (NODES - 1, other.id(), one.id())] {
+            let known = net.state(node, &id);
+            if known["state"] == "rejected" {
+                let why = known["why"].as_str().unwrap();
+                assert!(why.starts_with(&rival.to_string()), "{why}");
+            }
+        }
         let known = net.state(0, &one.id());
         assert!(
             known["state"] != "pending" || known["why"].as_str().unwrap().contains("confidence")

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
 use crate::cluster::{Cluster, quorate, wait_until};
 use crate::needs;
 
@@ -135,34 +137,135 @@ fn redis_clients_are_served_by_snowman() {
     assert_eq!(ask(&mut client, "INCR a"), ":3");
 }
 
-/// Libraries as applications have them, from where `make redis-clients` puts them.
-#[test]
-fn libraries_of_redis_are_served() {
+/// A script that uses a library of Redis.
+struct Library {
+    name: &'static str,
+    command: Command,
+    /// Where the library is, of one that is told.
+    modules: Option<PathBuf>,
+}
+
+/// The libraries that `make redis-clients` has fetched, each with its script of this name.
+fn libraries(script: &str) -> Vec<Library> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/processes/clients");
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let python = tools.join("redis-py/bin/python");
     let modules = tools.join("node-redis/node_modules");
+    let module = tools.join("go-redis");
     let mut libraries = Vec::new();
-    if python.exists() {
-        libraries.push((python, scripts.join("redis_py.py")));
-    } else {
-        needs::optional("redis-py at the gateway", "it was not fetched", "make redis-clients");
-    }
-    if modules.exists() {
-        libraries.push(("node".into(), scripts.join("node_redis.mjs")));
-    } else {
-        needs::optional("node-redis at the gateway", "it was not fetched", "make redis-clients");
-    }
+    let mut add = |name, is_there: bool, program: &Path, modules, suffix: &str| {
+        let script = scripts.join(format!("{script}.{suffix}"));
+        if !script.exists() {
+            return;
+        }
+        if !is_there {
+            let tests = format!("{name} at the gateway");
+            return needs::optional(&tests, "it was not fetched", "make redis-clients");
+        }
+        let mut command = Command::new(program);
+        if suffix == "go" {
+            command.arg("run").current_dir(&module);
+        }
+        command.arg(script);
+        libraries.push(Library { name, command, modules });
+    };
+    add("redis-py", python.exists(), &python, None, "py");
+    let index = Some(modules.join("index.js"));
+    add("node-redis", modules.exists(), Path::new("node"), index, "mjs");
+    add("go-redis", module.join("go.sum").exists(), Path::new("go"), None, "go");
+    libraries
+}
+
+/// Libraries as applications have them, from where `make redis-clients` puts them.
+#[test]
+fn libraries_of_redis_are_served() {
+    let libraries = libraries("plain");
     if libraries.is_empty() {
         return;
     }
     let cluster = Cluster::start(&[], &[]);
     let gateway = Gateway::start(&cluster, &[]);
-    for (program, script) in libraries {
-        let mut command = Command::new(program);
-        command.arg(script).arg(&gateway.port).arg(modules.join("index.js"));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for mut client in libraries {
+        let output = client.command.arg(&gateway.port).args(client.modules).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", client.name);
+    }
+}
+
+/// An authority, and a certificate of it for the loopback interface; both in files.
+struct Certificates {
+    authority: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Certificates {
+    fn new(folder: &Path) -> Self {
+        let mut of_authority = CertificateParams::default();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        of_authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        of_authority.distinguished_name.push(DnType::CommonName, "an authority of the test's own");
+        let authority_key = KeyPair::generate().unwrap();
+        let authority = of_authority.self_signed(&authority_key).unwrap();
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let mut of_gateway = CertificateParams::new(names).unwrap();
+        of_gateway.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().unwrap();
+        let issuer = Issuer::new(of_authority, authority_key);
+        let certificate = of_gateway.signed_by(&key, &issuer).unwrap();
+        let write = |name: &str, text: String| {
+            let file = folder.join(name);
+            std::fs::write(&file, text).unwrap();
+            file
+        };
+        Self {
+            authority: write("authority.pem", authority.pem()),
+            certificate: write("gateway.pem", certificate.pem()),
+            key: write("gateway.key", key.serialize_pem()),
+        }
+    }
+}
+
+const USERS: &str = "user default off\nuser app on >secret ~app:* +@all -@dangerous\n";
+
+/// Runs `redis-cli` over TLS as the user `app`: what it prints.
+fn cli_over_tls(port: &str, authority: &str, password: &str, command: &[&str]) -> String {
+    let mut cli = Command::new("redis-cli");
+    cli.args(["-p", port, "--tls", "--cacert", authority, "--no-auth-warning", "--user", "app"]);
+    let output = cli.args(["--pass", password]).args(command).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim_end().to_owned()
+}
+
+/// Clients as people have them, at a gateway as others reach it: over TLS, as a user who may not do
+/// everything. The gateway refuses the rest with the errors of Redis.
+#[test]
+fn clients_are_served_over_tls_and_held_to_the_rights_of_their_user() {
+    let cluster = Cluster::start(&[], &[]);
+    let files = Certificates::new(cluster.folder());
+    let users = cluster.folder().join("users.acl");
+    std::fs::write(&users, USERS).unwrap();
+    let [certificate, key, users, authority] =
+        [&files.certificate, &files.key, &users, &files.authority].map(|it| it.to_str().unwrap());
+    let security = ["--tls-cert", certificate, "--tls-key", key, "--acl-file", users];
+    let gateway = Gateway::start(&cluster, &security);
+    if needs::program("redis-cli", "redis-tools") {
+        let cli = |password: &str, command: &[&str]| {
+            cli_over_tls(&gateway.port, authority, password, command)
+        };
+        assert_eq!(cli("secret", &["SET", "app:k", "v"]), "OK");
+        assert_eq!(cli("secret", &["-3", "GET", "app:k"]), "v");
+        let key = cli("secret", &["SET", "other", "v"]);
+        assert!(key.contains("NOPERM No permissions to access a key"), "{key}");
+        let command = cli("secret", &["FLUSHALL"]);
+        assert!(command.contains("NOPERM") && command.contains("'flushall'"), "{command}");
+        let wrong = cli("wrong", &["GET", "app:k"]);
+        assert!(wrong.contains("WRONGPASS"), "{wrong}");
+    }
+    for mut client in libraries("secured") {
+        let output = client.command.arg(&gateway.port).arg(authority).args(client.modules).output();
+        let output = output.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {errors}", client.name);
     }
 }
 

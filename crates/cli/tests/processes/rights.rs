@@ -76,7 +76,7 @@ fn administrators_say_who_may_send_commands() {
     let listed = done(&client(&cluster, 0, &["submit", &written]));
     let entry = json!({
         "key": key, "revoked": false, "write": true, "prefixes": ["app:", "tmp:"],
-        "commands_per_second": 1000, "stored_bytes": null,
+        "commands_per_second": 1000, "quota_bytes": null, "stored_bytes": null,
     });
     assert_eq!(listed["clients"], json!([entry]));
     let again = refusal(&client(&cluster, 0, &["submit", &written]));
@@ -131,7 +131,7 @@ fn a_gateway_stores_as_much_as_its_key_may() {
         .unwrap();
     assert_eq!(done(&switched)["rules"]["core"], 2);
     let listed = done(&client(&cluster, 1, &allow));
-    assert_eq!(listed["clients"][0]["stored_bytes"], 10 << 10);
+    assert_eq!(of_first(&listed), (10 << 10, 0));
 
     let gateway = Gateway::start(&cluster, &["--client-key", &file.display().to_string()]);
     let mut redis = gateway.connect();
@@ -141,11 +141,84 @@ fn a_gateway_stores_as_much_as_its_key_may() {
     let full = ask(&mut redis, &format!("SET c {value}"));
     assert!(full.starts_with("-OOM command not allowed: this client stores 8706 bytes"), "{full}");
     assert!(full.contains("of its quota of 10240"), "{full}");
+    // Replicas may be behind for a moment.
+    wait_until("what is stored is listed", || {
+        of_first(&done(&client(&cluster, 0, &["list"]))) == (10 << 10, 8706)
+    });
+    // Its other rights change, and the quota stays.
+    let changed = client(&cluster, 1, &["allow", &key, "--rate", "100000"]);
+    let told = String::from_utf8_lossy(&changed.stderr);
+    assert!(told.contains("the quota of 10KiB stays") && told.contains("--quota none"), "{told}");
+    assert_eq!(of_first(&done(&changed)), (10 << 10, 8706));
+    assert_eq!(done(&changed)["clients"][0]["commands_per_second"], 100_000);
+    assert!(ask(&mut redis, &format!("SET c {value}")).starts_with("-OOM"));
     assert_eq!(ask(&mut redis, "DEL a"), ":1");
     assert_eq!(ask(&mut redis, &format!("SET c {value}")), "+OK");
     // Another gateway has a key of its own, and no quota.
     let other = Gateway::start(&cluster, &[]);
     assert_eq!(ask(&mut other.connect(), &format!("SET d {value}")), "+OK");
+    let without = client(&cluster, 1, &["allow", &key, "--quota", "none"]);
+    let told = String::from_utf8_lossy(&without.stderr);
+    assert!(told.contains("this order takes the quota of 10KiB away"), "{told}");
+    let entry = &done(&without)["clients"][0];
+    assert_eq!((&entry["quota_bytes"], &entry["stored_bytes"]), (&Value::Null, &json!(8706)));
+    assert_eq!(ask(&mut redis, &format!("SET e {value}")), "+OK");
+    drop(redis);
+    // One replica is gone: the others say what is stored.
+    let mut cluster = cluster;
+    cluster.kill(3);
+    let output = quorate()
+        .args(["client", "list", "--home"])
+        .arg(cluster.folder().join("client"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("STORES") && told.contains("8706B"), "{told}");
+}
+
+/// Quota, and what is stored of it, of the first key of the list.
+fn of_first(list: &Value) -> (u64, u64) {
+    let of = |name: &str| list["clients"][0][name].as_u64().unwrap();
+    (of("quota_bytes"), of("stored_bytes"))
+}
+
+/// A closed cluster is loaded by the keys that its list names, and by no others.
+#[test]
+fn a_closed_cluster_is_loaded_by_listed_keys() {
+    let cluster = Cluster::start(&["--administrators", "1"], &SETTINGS);
+    let keys = ["one.key", "two.key"].map(|name| keygen(&cluster, name));
+    for (_, key) in &keys {
+        done(&client(&cluster, 1, &["allow", key]));
+    }
+    done(&client(&cluster, 1, &["policy", "listed"]));
+    let load = |arguments: &[&str]| {
+        let mut command = quorate();
+        command.args(["-o", "json", "load", "--seconds", "1", "--warmup", "0"]).args(arguments);
+        command.arg("--home").arg(cluster.folder().join("client")).output().unwrap()
+    };
+    let said = refusal(&load(&[]));
+    assert!(said.contains("is not listed") && said.contains("--client-key"), "{said}");
+    let files = keys.each_ref().map(|(file, _)| file.to_str().unwrap());
+    let report = done(&load(&["--client-key", files[0], "--client-key", files[1]]));
+    assert!(report["goodput"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["clients"], 2);
+    let said = refusal(&load(&["--client-key", files[0], "--clients", "3"]));
+    assert!(said.contains("cannot be used with"), "{said}");
+}
+
+/// A quota that nobody would see to is refused, or there is a warning.
+#[test]
+fn a_quota_that_nothing_enforces_is_not_given_silently() {
+    let ordering = ["--administrators", "1", "--application", "ordering"];
+    let cluster = Cluster::start(&ordering, &SETTINGS);
+    let (_, key) = keygen(&cluster, "app.key");
+    let said = refusal(&client(&cluster, 1, &["allow", &key, "--quota", "1MiB"]));
+    assert!(said.contains("the ordering application stores no keys"), "{said}");
+    assert!(said.contains("--rate"), "{said}");
+    assert_eq!(
+        done(&client(&cluster, 1, &["allow", &key]))["clients"][0]["stored_bytes"],
+        json!(null)
+    );
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! Snowman by real processes: kills under load, restarts of all, and what it says to those who ask
 //! for what it lacks.
 
+use std::time::Duration;
+
+use quorate_node::http::{ask, ask_json};
+use quorate_node::launch::last_http_address;
+use serde_json::Value;
+
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, quorate, wait_until};
 
@@ -61,6 +67,38 @@ fn with_the_fallback_a_replica_dies_and_comes_back() {
     cluster.kill(3);
     writers.wait_for(100);
     cluster.start_replica(3, &[]);
+    let written = writers.finish(&cluster);
+    assert_equal(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+/// Half of the replicas are dead: no poll succeeds, and the others fall back on a quorum that is
+/// not there either. With the dead back it decides, sampling goes on, and all of that is told.
+#[test]
+fn a_stall_and_its_end_show_in_the_figures() {
+    let mut cluster = Cluster::start(&["--protocol", "snowman", "--liveness", "frosty"], &[]);
+    let writers = Writers::start(&cluster, 2, SHAPE);
+    writers.wait_for(50);
+    let address = last_http_address(&cluster.data(0)).unwrap();
+    let patience = Duration::from_secs(10);
+    let details = || -> Value {
+        let status = ask_json(&address, "/status", patience).unwrap();
+        status["details"].clone()
+    };
+    assert_eq!(details()["in_fallback"], 0);
+    wait_until("polls are told", || details()["polls"] != 0);
+    (2..4).for_each(|replica| cluster.kill(replica));
+    wait_until("a replica falls back", || details()["in_fallback"] == 1);
+    assert!(details()["fallback_epoch"].as_u64().unwrap() % 2 == 1, "{}", details());
+    let metrics = ask(&address, "/metrics", patience).unwrap().body;
+    assert!(metrics.contains("quorate_protocol_detail{name=\"in_fallback\"} 1"), "{metrics}");
+    (2..4).for_each(|replica| cluster.start_replica(replica, &[]));
+    wait_until("the quorum decides, and replicas sample again", || {
+        let details = details();
+        details["in_fallback"] == 0 && details["fallback_epochs_decided"] != 0
+    });
+    assert_ne!(details()["fallback_epochs_begun"], 0);
+    writers.wait_for(50);
     let written = writers.finish(&cluster);
     assert_equal(&cluster);
     assert_written(&cluster, SHAPE, &written);

@@ -2,7 +2,7 @@
 //! the end. The laboratory lets one program pass for two: an old one, and a new one that speaks one
 //! more version of the wire protocol and supports newer rules.
 
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use quorate_node::http::ask_json;
@@ -11,7 +11,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::cluster::writers::{Shape, Writers, assert_written};
-use crate::cluster::{Cluster, quorate, wait_until};
+use crate::cluster::{Cluster, quorate, turn, wait_until};
+use crate::needs;
 
 const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
 const SETTINGS: [&str; 5] = [
@@ -170,4 +171,24 @@ fn a_release_that_is_two_steps_ahead_is_refused_by_name() {
     writers.wait_for(50);
     let written = writers.finish(&cluster);
     assert_written(&cluster, SHAPE, &written);
+}
+
+/// The script of `make upgrade`, with this program as the old one and as the new one: it goes on
+/// fitting the program.
+#[test]
+fn the_script_of_make_upgrade_upgrades_a_cluster() {
+    if !needs::program("python3", "python3") {
+        return;
+    }
+    let _turn = turn();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/upgrade.py");
+    let program = env!("CARGO_BIN_EXE_quorate");
+    let mut command = Command::new("python3");
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("QUORATE_")) {
+        command.env_remove(name);
+    }
+    let verdict = json(&command.args([script, "--programs", program, program]).output().unwrap());
+    assert_eq!(verdict["steps_s"].as_array().unwrap().len(), 8, "{verdict}");
+    assert!(verdict["commands"].as_u64().unwrap() > 0, "{verdict}");
+    assert_eq!(verdict["unanswered"], 0, "{verdict}");
 }

@@ -1,5 +1,6 @@
 //! The Snow family: its rules by transcripts, its promises by small networks without a world.
 
+mod alone;
 mod avalanche;
 mod colours;
 mod network;

@@ -326,6 +326,24 @@ fn it_takes_more_than_half_of_a_sample_to_change_the_preference() {
     assert!(turns(&[(2, 5), (1, 10), (0, 5)]));
 }
 
+/// More than half of a sample turns a replica; to accept takes α.
+#[test]
+fn a_majority_below_alpha_accepts_nothing() {
+    for (seats, expected) in [(14, 0), (15, 1)] {
+        let mut desk = Desk::new(40);
+        let block = child(&desk.genesis, 1);
+        desk.hear(1, Message::Push(Arc::clone(&block))).unwrap();
+        let far = Place { height: Height(9), block: Digest([0xee; 32]) };
+        for _ in 0..BETA {
+            let tips = std::iter::repeat_n(Place::of(&block), seats).chain([far; 20]);
+            let answers: Vec<_> =
+                desk.due().into_iter().zip(tips).map(|(peer, tip)| (peer.0, tip)).collect();
+            desk.answers(&answers);
+        }
+        assert_eq!(desk.committed.len(), expected, "{seats} of 20");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_by_name() {
     let mut desk = Desk::new(4);

@@ -1,6 +1,7 @@
 //! A file a flood of clients: what it attacks, and what answers it.
 
 pub(super) mod bad_signatures;
+pub(super) mod beyond_rate;
 pub(super) mod command_docs;
 pub(super) mod half_open;
 pub(super) mod http_slots;

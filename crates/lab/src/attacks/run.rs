@@ -12,6 +12,7 @@ use quorate_node::testnet;
 use quorate_transport::TransportName;
 use tokio::runtime::Runtime;
 
+use super::floods::beyond_rate;
 use super::gateway::GatewayLoad;
 use super::honest::{self, Attempts};
 use super::row::{AttackRow, Phase};
@@ -151,14 +152,16 @@ impl Attacks {
                 .insert(LIAR, vec![OsString::from("--adversary"), OsString::from(schedule)]);
         }
         let started = Instant::now();
+        let folder = self.folder.join(flood.name);
         let cluster = Fresh {
             program: &self.program,
-            folder: &self.folder.join(flood.name),
+            folder: &folder,
             replicas: REPLICAS,
             options: testnet::Options {
                 chain: "attack".to_owned(),
                 laboratory,
                 transport,
+                administrators: usize::from(flood.has_rate),
                 ..testnet::Options::default()
             },
             arguments: Vec::new(),
@@ -172,6 +175,11 @@ impl Attacks {
                 .enable_all()
                 .build()
                 .map_err(|source| AttackError::Io { what: "no runtime", source })?;
+            if flood.has_rate {
+                let administrator = folder.join("administrator-0.key");
+                let granted = beyond_rate::grant(cluster.cluster(), &administrator);
+                runtime.block_on(granted).map_err(AttackError::Wrong)?;
+            }
             let scene = Scene::set(self, flood, cluster, client, runtime)?;
             if matches!(flood.by, By::Peer(_)) {
                 let begins = started + settle;

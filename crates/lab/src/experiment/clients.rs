@@ -97,8 +97,8 @@ impl Clients {
         self.processes.iter().filter_map(used).map(|usage| usage.processor).sum()
     }
 
-    /// Waits for their ends, and puts together what they counted.
-    pub(super) fn counted(&mut self) -> Result<LoadReport, TrialError> {
+    /// Waits for their ends. What each counted.
+    pub(super) fn counted(&mut self) -> Result<Vec<Counted>, TrialError> {
         let began = Instant::now();
         let mut reports = Vec::new();
         for (process, counted) in &mut self.processes {
@@ -114,11 +114,9 @@ impl Clients {
                 std::thread::sleep(Duration::from_millis(5));
             }
             let text = std::fs::read(&*counted).map_err(|_| ended(process))?;
-            let counted: Counted = serde_json::from_slice(&text).map_err(|_| ended(process))?;
-            reports.push(LoadReport { distribution: counted.distribution, ..counted.report });
+            reports.push(serde_json::from_slice(&text).map_err(|_| ended(process))?);
         }
-        LoadReport::together(&reports)
-            .ok_or_else(|| TrialError::Stuck("there were no clients".to_owned()))
+        Ok(reports)
     }
 }
 
@@ -144,13 +142,21 @@ fn arguments(
     seed: u64,
     counted: &Path,
 ) -> Vec<OsString> {
-    let point = &settings.point;
-    let clients = share(point.clients, number, point.client_processes);
     let mut arguments: Vec<OsString> = vec!["load".into(), "--home".into(), home.root().into()];
-    let mut flag = |name: &str, value: String| {
-        arguments.push(format!("--{name}").into());
-        arguments.push(value.into());
-    };
+    let of_place = load_arguments(settings, number, settings.point.client_processes, seed);
+    arguments.extend(of_place.into_iter().map(OsString::from));
+    arguments.extend(["--told".into(), counted.into()]);
+    arguments
+}
+
+/// Arguments of `quorate load`, but for `--home` and `--told`, for the process `number` of
+/// `processes` that make the load of these settings together.
+#[must_use]
+pub fn load_arguments(settings: &Settings, number: u32, processes: u32, seed: u64) -> Vec<String> {
+    let point = &settings.point;
+    let clients = share(point.clients, number, processes);
+    let mut arguments = Vec::new();
+    let mut flag = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
     flag("frame", point.frame_commands().to_string());
     flag("payload", point.payload.0.to_string());
     flag("clients", clients.to_string());
@@ -181,9 +187,7 @@ fn arguments(
     }
     if number > 0 {
         // The first one writes them.
-        arguments.push("--records-are-there".into());
+        arguments.push("--records-are-there".to_owned());
     }
-    arguments.push("--told".into());
-    arguments.push(counted.into());
     arguments
 }

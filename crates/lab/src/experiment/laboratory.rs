@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::context::{self, Context};
 use super::plan::Plan;
 use super::results::{Lines, ResultsError, runs_csv, series_csv};
-use super::row::Row;
+use super::row::{Figures, Row, Settings};
 use super::trial::{Trial, TrialError};
 
 /// The files of a folder of results.
@@ -27,6 +27,16 @@ pub struct Laboratory {
     pub folder: PathBuf,
     /// Whether runs that failed are tried again.
     pub retry: bool,
+}
+
+/// Where the runs of a study are, if not on this machine.
+pub trait Site {
+    /// Runs these settings once, on a fresh cluster. Random arrivals are drawn from `seed`. Files
+    /// may go to `folder`, which is not there yet. Nothing of the run is left at the site.
+    ///
+    /// # Errors
+    /// Why there are no figures.
+    fn measure(&self, settings: &Settings, seed: u64, folder: &Path) -> Result<Figures, String>;
 }
 
 /// How far a study is.
@@ -123,6 +133,20 @@ impl Laboratory {
         &self,
         plan: &Plan,
         stop: &AtomicBool,
+        tell: impl FnMut(&Progress, Option<&Row>),
+    ) -> Result<Outcome, LaboratoryError> {
+        self.run_at(None, plan, stop, tell)
+    }
+
+    /// The same at another site. `None`: on this machine.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn run_at(
+        &self,
+        site: Option<&dyn Site>,
+        plan: &Plan,
+        stop: &AtomicBool,
         mut tell: impl FnMut(&Progress, Option<&Row>),
     ) -> Result<Outcome, LaboratoryError> {
         make_folder(&self.folder)?;
@@ -148,7 +172,10 @@ impl Laboratory {
         };
         tell(&progress, None);
         for (index, repeat) in left {
-            let Some(row) = self.one(plan, (index, repeat), &context, stop)? else { break };
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let Some(row) = self.one(site, plan, (index, repeat), &context, stop)? else { break };
             file.append(&row)?;
             progress.done += 1;
             progress.fresh += 1;
@@ -190,6 +217,7 @@ impl Laboratory {
     /// `None`: it was told to stop.
     fn one(
         &self,
+        site: Option<&dyn Site>,
         plan: &Plan,
         (index, repeat): (usize, u32),
         context: &Context,
@@ -211,15 +239,23 @@ impl Laboratory {
             failure: None,
             kept: None,
         };
-        let trial = Trial {
-            program: &self.program,
-            folder: folder.clone(),
-            settings,
-            seed,
-            numbers: &plan.measuring.numbers,
-            stop,
+        let outcome = match site {
+            Some(site) => site
+                .measure(settings, seed, &folder)
+                .map(|figures| (figures, None))
+                .map_err(TrialError::Elsewhere),
+            None => {
+                let trial = Trial {
+                    program: &self.program,
+                    folder: folder.clone(),
+                    settings,
+                    seed,
+                    numbers: &plan.measuring.numbers,
+                    stop,
+                };
+                trial.run().map(|measured| (measured.figures, measured.foreign_cores))
+            }
         };
-        let outcome = trial.run();
         if outcome.is_err() {
             // From a terminal the processes are told to stop as this one is, and may have ended
             // before the flag was set.
@@ -231,9 +267,9 @@ impl Laboratory {
             return Ok(None);
         }
         match outcome {
-            Ok(measured) => {
-                row.foreign_cores = measured.foreign_cores;
-                row.figures = Some(measured.figures);
+            Ok((figures, foreign_cores)) => {
+                row.foreign_cores = foreign_cores;
+                row.figures = Some(figures);
                 remove_folder(&folder)?;
             }
             Err(TrialError::Stopped) => return Ok(None),

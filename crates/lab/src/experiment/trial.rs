@@ -12,7 +12,7 @@ use quorate_netem::{NetError, Network};
 use quorate_node::testnet;
 
 use super::attack::{self, Under};
-use super::clients::Clients;
+use super::clients::{Clients, Counted};
 use super::confine::Confined;
 use super::context;
 use super::network;
@@ -102,6 +102,9 @@ pub enum TrialError {
     /// The emulated network.
     #[error("{0}; {remedy}", remedy = .0.remedy())]
     Network(#[from] NetError),
+    /// At another site.
+    #[error("{0}")]
+    Elsewhere(String),
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
@@ -230,14 +233,7 @@ impl Trial<'_> {
             .filter(|_| killed.is_none())
             .map(|busy| foreign(busy.as_secs_f64(), ours, seconds));
 
-        let report = clients.counted()?;
-        if report.wrong > 0 {
-            return Err(TrialError::Wrong(report.wrong));
-        }
-        if report.commands == 0 {
-            return Err(TrialError::Stuck("nothing was answered".to_owned()));
-        }
-        let mut figures = figures_of(report);
+        let mut figures = of_clients(clients.counted()?)?;
         (figures.stage_us, figures.replica_us) = after.per_command(&before);
         figures.liars = self.settings.point.liars();
         figures.under = under;
@@ -375,6 +371,26 @@ fn note_network(report: &Report, up: Duration, figures: &mut Figures) {
             ms(report.late_p99)
         ));
     }
+}
+
+/// The figures of what client processes counted at the same time: all that a client can know.
+///
+/// # Errors
+/// [`TrialError::Wrong`], [`TrialError::Stuck`].
+pub fn of_clients(counted: Vec<Counted>) -> Result<Figures, TrialError> {
+    let reports: Vec<_> = counted
+        .into_iter()
+        .map(|Counted { report, distribution }| LoadReport { distribution, ..report })
+        .collect();
+    let report = LoadReport::together(&reports)
+        .ok_or_else(|| TrialError::Stuck("there were no clients".to_owned()))?;
+    if report.wrong > 0 {
+        return Err(TrialError::Wrong(report.wrong));
+    }
+    if report.commands == 0 {
+        return Err(TrialError::Stuck("nothing was answered".to_owned()));
+    }
+    Ok(figures_of(report))
 }
 
 fn figures_of(report: LoadReport) -> Figures {

@@ -266,7 +266,11 @@ async fn answered(
         connection.push(request.to_bytes().into()).map_err(|_| AskError::Closed)?;
         while let Some(message) = poll_fn(|cx| connection.poll_receive(cx)).await {
             let response = Response::from_bytes(message).map_err(AskError::Garbage)?;
+            if let Response::Unproven { id: 1, reason } = response {
+                return Err(AskError::Unproven(reason));
+            }
             if let Response::Handovers { id: 1, .. }
+            | Response::Answer { id: 1, .. }
             | Response::Clients { id: 1, .. }
             | Response::Ready { id: 1, .. }
             | Response::NotReady { id: 1, .. }

@@ -408,6 +408,7 @@ pub(super) static SCHEMA: Schema = Schema {
             comment: "For people, or one JSON object a line.",
         },
         traces::OTLP,
+        traces::CA,
         traces::SAMPLE,
         Field {
             key: "laboratory.enabled",
@@ -562,7 +563,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             level: LogLevel::named(&settings.text("log.level")?)?,
             format: LogFormat::named(&settings.text("log.format")?)?,
         },
-        tracing: Tracing::from_settings(settings)?,
+        tracing: Tracing::from_settings(settings, home)?,
         laboratory: Laboratory {
             enabled: settings.bool("laboratory.enabled")?,
             filtering: settings.bool("laboratory.filtering")?,

@@ -159,3 +159,52 @@ impl fmt::Display for HostPort {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
+
+/// Where a program takes requests over HTTP: `https://HOST:PORT`; or `http://HOST:PORT`, for which
+/// `HOST:PORT` is short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where to connect, the port above 0.
+    pub address: HostPort,
+    /// Whether it is asked over TLS.
+    pub tls: bool,
+}
+
+impl FromStr for Endpoint {
+    type Err = InvalidQuantity;
+
+    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
+        let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (None, rest) => (false, rest.unwrap_or(text)),
+        };
+        let address = parse_host_port(rest.strip_suffix('/').unwrap_or(rest));
+        let address = address.filter(|address| address.port() > 0);
+        address
+            .map(|address| Self { address, tls })
+            .ok_or(InvalidQuantity("http:// or https://, a host and a port above 0"))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https://" } else { "" };
+        write!(f, "{scheme}{}", self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Endpoint;
+
+    #[test]
+    fn an_endpoint_has_a_scheme_and_a_port() {
+        let read = |text: &str| text.parse::<Endpoint>().map(|read| read.to_string());
+        assert_eq!(read("127.0.0.1:4318").as_deref(), Ok("127.0.0.1:4318"));
+        assert_eq!(read("http://otel:4318/").as_deref(), Ok("otel:4318"));
+        assert_eq!(read("https://[::1]:4318").as_deref(), Ok("https://[::1]:4318"));
+        for wrong in ["https://otel", "https://otel:0", "ftp://otel:1", "http://otel:1/v1/traces"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

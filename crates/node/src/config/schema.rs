@@ -12,7 +12,7 @@ use quorate_core::base::crypto::PublicKey;
 use quorate_core::base::membership::Rules;
 
 use super::finding::Place;
-use super::quantity::{ByteSize, HostPort, HumanDuration};
+use super::quantity::{ByteSize, Endpoint, HostPort, HumanDuration};
 use super::service::canonical_table;
 use crate::adversary::{self, Schedule};
 
@@ -113,6 +113,8 @@ pub enum Kind {
     Peer,
     /// Where to listen: a host and a port, 0 for any free one.
     Listen,
+    /// Where a program takes requests: an [`Endpoint`].
+    Endpoint,
     /// A path of the file system.
     Path,
     /// Adversaries and when they act, or none.
@@ -139,7 +141,8 @@ pub enum Value {
     Size(ByteSize),
     /// Of [`Kind::Bool`].
     Bool(bool),
-    /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Adversary`], [`Kind::Rules`].
+    /// Of [`Kind::Choice`], [`Kind::Name`], [`Kind::Endpoint`], [`Kind::Adversary`],
+    /// [`Kind::Rules`].
     Text(String),
     /// Of [`Kind::Hex`], [`Kind::Bytes`].
     Hex(Vec<u8>),
@@ -190,6 +193,9 @@ impl Kind {
             }
             Self::Peer => text.parse().ok().filter(|a: &HostPort| a.port() > 0).map(Value::Address),
             Self::Listen => text.parse().ok().map(Value::Address),
+            Self::Endpoint => {
+                text.parse::<Endpoint>().ok().map(|endpoint| Value::Text(endpoint.to_string()))
+            }
             Self::Path => {
                 (!text.is_empty() && !text.contains('\0')).then(|| Value::Path(text.into()))
             }
@@ -257,6 +263,9 @@ impl fmt::Display for Kind {
             Self::Listen => {
                 f.write_str("a host and a port, such as \"127.0.0.1:7000\" (port 0: any free one)")
             }
+            Self::Endpoint => f.write_str(
+                "http:// or https://, a host and a port above 0, such as \"https://127.0.0.1:4318\"",
+            ),
             Self::Path => f.write_str("a path; relative ones start at the home"),
             Self::Adversary => f.write_str(&adversary::expected()),
             Self::Rules => {

@@ -87,8 +87,30 @@ impl Asker {
         for certificate in certificates(authorities)? {
             roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
         }
+        self.trusting_roots(roots).map_err(|error| wrong(error).into())
+    }
+
+    /// Asks over TLS. The other end has a certificate of an authority that the system trusts: by
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, where they are set, as in OpenSSL.
+    ///
+    /// # Errors
+    /// [`AccessError`]: the system trusts none.
+    pub fn trusting_system(self) -> Result<Self, AccessError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        // Systems have some that rustls does not take. The others do.
+        roots.add_parsable_certificates(found.certs);
+        let trouble = || found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+        if roots.is_empty() {
+            return Err(TlsError::NoAuthorities(trouble()).into());
+        }
+        self.trusting_roots(roots)
+            .map_err(|error| TlsError::NoAuthorities(format!(": {error}")).into())
+    }
+
+    fn trusting_roots(self, roots: RootCertStore) -> Result<Self, String> {
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-        let verifier = verifier.build().map_err(|error| wrong(error.to_string()))?;
+        let verifier = verifier.build().map_err(|error| error.to_string())?;
         Ok(self.verifying(verifier))
     }
 

@@ -1,7 +1,7 @@
 //! The numbers of a replica as Prometheus reads them.
 //!
 //! Every label takes its values from a fixed list in this program: reasons, kinds of messages,
-//! stages. Nothing that a peer or a client sends becomes a label.
+//! stages, a protocol's numbers. Nothing that a peer or a client sends becomes a label.
 
 use std::fmt;
 use std::sync::Arc;
@@ -74,6 +74,9 @@ impl Collector for Snapshot {
         let mut family =
             encoder.encode_descriptor("build_info", "What runs here", None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
+        let help = "A number that only this protocol has, since the start or now";
+        let details = facts.metrics.details().into_iter();
+        labelled_gauge(&mut encoder, "protocol_detail", help, "name", details)?;
         warnings(&mut encoder, facts)?;
         stages(&mut encoder, facts)?;
         traffic(&mut encoder, facts)

@@ -33,6 +33,11 @@ fn state(metrics: &Metrics) -> Value {
     })
 }
 
+/// The numbers that only this protocol has.
+fn details(metrics: &Metrics) -> Map<String, Value> {
+    metrics.details().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+}
+
 /// The object. Names of [`Metrics::numbers`] stand under `numbers`, beside what people look for
 /// first.
 pub(super) fn of(facts: &Facts) -> Value {
@@ -101,6 +106,7 @@ pub(super) fn of(facts: &Facts) -> Value {
         "refused": metrics.refused(),
         "sent": sent,
         "transport": transport,
+        "details": details(metrics),
         "numbers": numbers,
     })
 }

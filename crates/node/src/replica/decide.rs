@@ -444,6 +444,7 @@ where
         metrics.uncommitted_blocks.set(status.uncommitted as u64);
         let abstains = status.abstain_until >= status.view;
         metrics.abstain_until_view.set(if abstains { status.abstain_until.0 } else { 0 });
+        metrics.set_details(status.details);
         metrics.rejoining.set(u64::from(self.replica.is_rejoining()));
         metrics.mempool_frames.set(self.replica.mempool().len() as u64);
         metrics.mempool_bytes.set(self.replica.mempool().bytes() as u64);

@@ -51,6 +51,7 @@ macro_rules! numbers {
             $($(#[doc = $doc])+ pub $name: Number,)*
             refused: Mutex<BTreeMap<&'static str, u64>>,
             sent: Mutex<BTreeMap<&'static str, (u64, u64)>>,
+            details: Mutex<Vec<(&'static str, u64)>>,
             /// Where the time goes.
             pub profile: Profile,
             /// The last committed blocks.
@@ -180,6 +181,17 @@ impl Metrics {
     #[must_use]
     pub fn sent_by_kind(&self) -> BTreeMap<&'static str, (u64, u64)> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the numbers that only this protocol has.
+    pub fn set_details(&self, details: Vec<(&'static str, u64)>) {
+        *self.details.lock().unwrap_or_else(PoisonError::into_inner) = details;
+    }
+
+    /// The numbers that only this protocol has, by name.
+    #[must_use]
+    pub fn details(&self) -> Vec<(&'static str, u64)> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Those of a replica of `application`, whose transport counts in `counters`.

@@ -284,7 +284,7 @@ impl Setup {
     }
 
     /// The thread that tells what becomes of frames, if somebody is told.
-    fn start_traces(&self, metrics: &Arc<Metrics>) -> io::Result<Option<Arc<Traces>>> {
+    fn start_traces(&self, metrics: &Arc<Metrics>) -> Result<Option<Arc<Traces>>, StartError> {
         let source = Source { chain: self.committee.chain(), replica: self.me };
         self.traces.as_ref().map(|settings| Traces::start(settings, source, metrics)).transpose()
     }

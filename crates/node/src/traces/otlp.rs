@@ -24,8 +24,12 @@ const SERVER: u8 = 2;
 const INTERNAL: u8 = 1;
 
 /// Sends what comes, until nobody can tell anything more.
-pub(super) fn send_all(spans: &Receiver<Span>, collector: &str, source: Source, metrics: &Metrics) {
-    let asker = Asker::default();
+pub(super) fn send_all(
+    spans: &Receiver<Span>,
+    (asker, collector): (&Asker, &str),
+    source: Source,
+    metrics: &Metrics,
+) {
     let mut failures = 0_u64;
     while let Ok(first) = spans.recv() {
         let (mut batch, until) = (vec![first], Instant::now() + GATHER);
@@ -50,7 +54,7 @@ pub(super) fn send_all(spans: &Receiver<Span>, collector: &str, source: Source, 
             tracing::warn!(
                 failures,
                 "traces are lost: {why}; see that a collector takes OTLP over HTTP there \
-                 (`tracing.otlp`)"
+                 (`tracing.otlp`), and whose certificate it has (`tracing.otlp_ca`)"
             );
         }
     }
@@ -105,11 +109,17 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
+    use std::path::Path;
+    use std::sync::Arc;
     use std::sync::mpsc::sync_channel;
 
     use quorate_core::{Digest, ReplicaId};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+    use super::super::{Settings, Trust};
     use super::*;
+    use crate::config::HostPort;
+    use crate::tls::TlsFiles;
 
     fn source() -> Source {
         Source { chain: Digest([0xab; 32]), replica: ReplicaId(2) }
@@ -176,7 +186,9 @@ mod tests {
         let (queue, spans) = sync_channel(4);
         let metrics = std::sync::Arc::new(Metrics::default());
         let counted = std::sync::Arc::clone(&metrics);
-        let sender = std::thread::spawn(move || send_all(&spans, &address, source(), &counted));
+        let sender = std::thread::spawn(move || {
+            send_all(&spans, (&Asker::default(), &address), source(), &counted);
+        });
         let now = Instant::now();
         queue.send(span(now, None)).unwrap();
         while metrics.trace_spans_dropped_total.get() == 0 {
@@ -191,5 +203,64 @@ mod tests {
             assert!(request.starts_with("POST /v1/traces HTTP/1.0\r\n"), "{request}");
             assert!(request.contains("\r\nContent-Type: application/json\r\n"), "{request}");
         }
+    }
+
+    /// A certificate of its own, and its key.
+    fn pair(folder: &Path, name: &str) -> TlsFiles {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let (certificate, key) =
+            (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        TlsFiles { certificate, key, client_authorities: None }
+    }
+
+    /// Answers one request over TLS with 200. Whether one came.
+    fn answers_once(listener: &TcpListener, config: Arc<ServerConfig>) -> bool {
+        let (stream, _) = listener.accept().unwrap();
+        let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
+        let mut said = Vec::new();
+        while !said.ends_with(b"}]}]}") {
+            let mut bytes = [0; 4096];
+            match stream.read(&mut bytes) {
+                Ok(count @ 1..) => said.extend_from_slice(&bytes[..count]),
+                Ok(0) | Err(_) => return false,
+            }
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n{}").unwrap();
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+        said.starts_with(b"POST /v1/traces HTTP/1.0\r\n")
+    }
+
+    /// Over TLS a collector is told whose authority is known, and nobody else.
+    #[test]
+    fn a_collector_over_tls_is_believed_by_its_certificate_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| pair(folder.path(), name));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let collector: HostPort = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let told = |trust: Trust| {
+            let to = Settings { collector: collector.clone(), trust: Some(trust), sample: 1.0 };
+            let (asker, metrics) = (to.asker().unwrap(), Metrics::default());
+            let (queue, spans) = sync_channel(1);
+            queue.send(span(Instant::now(), None)).unwrap();
+            drop(queue);
+            let config = own.load().unwrap();
+            std::thread::scope(|scope| {
+                let answers = scope.spawn(|| answers_once(&listener, config));
+                send_all(&spans, (&asker, &collector.to_string()), source(), &metrics);
+                let sent = metrics.trace_spans_total.get() == 1;
+                assert_eq!(sent, metrics.trace_spans_dropped_total.get() == 0);
+                assert_eq!(answers.join().unwrap(), sent);
+                sent
+            })
+        };
+        assert!(told(Trust::File(own.certificate.clone())));
+        assert!(!told(Trust::File(other.certificate.clone())), "of another authority");
+        let missing = Trust::File(folder.path().join("none.pem"));
+        let to = Settings { collector, trust: Some(missing), sample: 1.0 };
+        let said = to.asker().unwrap_err().to_string();
+        assert!(said.contains("none.pem"), "{said}");
     }
 }

@@ -20,7 +20,7 @@ use quorate_core::client::message::{Request, Response, Unproven};
 use quorate_core::ledger::execution::command_digest;
 use quorate_core::ledger::state_machine::{
     Decided, KeepError, MAX_CHUNK_BYTES, MAX_COMMAND_REPLY_BYTES, Reader, Replies, RestoreError,
-    Snapshot, StateMachine,
+    Snapshot, StateMachine, Usage,
 };
 use quorate_crypto::SecretKey;
 use quorate_node::client::{Authenticity, Client, ClientConfig, QueryError, ReplicaAddress};
@@ -60,7 +60,8 @@ impl Gate {
 
 /// Counts commands. `poison` panics; `clock` makes each replica's state another one; `block` holds
 /// the last replica up until the gate opens; `long` has a reply that is too long. From `fat` on a
-/// chunk of a snapshot is too long, and from `brittle` on handing it out panics.
+/// chunk of a snapshot is too long, and from `brittle` on handing it out panics. From `full` to
+/// `empty` the state is near its limit.
 ///
 /// To the question `one lies` the last replica answers otherwise, to `all differ` each does. `wait`
 /// waits for the gate, and `long` has an answer that is too long.
@@ -82,6 +83,8 @@ impl StateMachine for Bad {
                 b"clock" => self.count += self.clock.fetch_add(1, Ordering::Relaxed) << 32,
                 b"fat" => self.count |= FAT,
                 b"brittle" => self.count |= BRITTLE,
+                b"full" => self.count |= FULL,
+                b"empty" => self.count &= !FULL,
                 _ => self.count += 1,
             }
             match *command {
@@ -107,6 +110,11 @@ impl StateMachine for Bad {
         let (clock, gate) = (Arc::clone(&self.clock), Arc::clone(&self.gate));
         let (replica, count) = (self.replica, self.count);
         Some(Box::new(Frozen(Self { replica, count, clock, gate })))
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let used_bytes = if self.count & FULL == 0 { 10 } else { 95 };
+        Some(Usage { used_bytes, limit_bytes: 100 })
     }
 
     fn root(&mut self) -> Digest {
@@ -139,6 +147,7 @@ struct Count(u64);
 
 const FAT: u64 = 1 << 40;
 const BRITTLE: u64 = 1 << 41;
+const FULL: u64 = 1 << 42;
 
 impl Snapshot for Count {
     fn chunks(&self, sink: &mut dyn FnMut(&[u8]) -> bool) {
@@ -157,6 +166,8 @@ struct World {
     gate: Arc<Gate>,
     /// So many blocks behind a snapshot there is the next one; none: as usual.
     snapshot_every: Option<u64>,
+    /// Most bytes of a snapshot that replicas take over; none: as usual.
+    max_snapshot_bytes: Option<u64>,
     _folder: TempDir,
     _ports: std::net::TcpListener,
 }
@@ -167,8 +178,15 @@ impl World {
         let (held, first_port) = ports(3 * 4);
         let options = Options { base_port: Some(first_port), ..Options::default() };
         let testnet = testnet::init(folder.path(), 4, &options).unwrap();
-        let (clock, gate, snapshot_every) = (Arc::default(), Arc::default(), None);
-        Self { testnet, clock, gate, snapshot_every, _folder: folder, _ports: held }
+        Self {
+            testnet,
+            clock: Arc::default(),
+            gate: Arc::default(),
+            snapshot_every: None,
+            max_snapshot_bytes: None,
+            _folder: folder,
+            _ports: held,
+        }
     }
 
     fn loaded(&self, replica: usize) -> Loaded {
@@ -198,7 +216,10 @@ impl World {
         let committee = loaded.cluster.committee().unwrap();
         let skipped_commands: BTreeSet<_> = skipped.iter().map(|one| command_digest(one)).collect();
         let remedies = Remedies { skipped_commands, ..Remedies::default() };
-        let setup = setup(&loaded, committee, keys, remedies);
+        let mut setup = setup(&loaded, committee, keys, remedies);
+        let settings = &mut setup.settings;
+        settings.max_snapshot_bytes =
+            self.max_snapshot_bytes.unwrap_or(settings.max_snapshot_bytes);
         let (listen, transport) = (&loaded.node.listen, loaded.cluster.transport);
         let (peer, client) = (listen.peer.to_string(), listen.client.to_string());
         // The tasks of a replica that has ended close their sockets when they are next looked at.
@@ -279,6 +300,19 @@ async fn warnings(address: &str) -> Vec<(String, String)> {
     let text = |warning: &Value, key: &str| warning[key].as_str().unwrap().to_owned();
     let warnings = status["warnings"].as_array().unwrap();
     warnings.iter().map(|one| (text(one, "name"), text(one, "what"))).collect()
+}
+
+/// Waits until all of these are told.
+async fn until_warned(address: &str, names: &[&str]) {
+    let began = Instant::now();
+    loop {
+        let told = warnings(address).await;
+        if names.iter().all(|name| told.iter().any(|(one, _)| one == name)) {
+            return;
+        }
+        assert!(began.elapsed() < DEADLINE, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// How a replica has ended, or that it was stopped.
@@ -417,6 +451,8 @@ async fn an_application_that_is_not_deterministic_is_told() {
     let height = status["state"]["root_differs_at"].as_u64().unwrap();
     assert!(why.contains(&format!("state root at height {height} differs")), "{why}");
     assert_eq!(status["ready"], false);
+    // Both alerts fire: of the cause, and of what it comes to.
+    until_warned(&address, &["state-root-differs", "stalled"]).await;
     next.abort();
 }
 

@@ -1,6 +1,7 @@
 //! Replies, answers and snapshots that are too long.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_core::client::message::{Response, Unproven};
@@ -9,7 +10,7 @@ use quorate_node::client::QueryError;
 use quorate_node::replica::Running;
 use quorate_node::replica::decide::End;
 
-use crate::{World, answer, ask, status, submit, until, warnings};
+use crate::{DEADLINE, World, answer, ask, status, submit, until, until_warned, warnings};
 
 /// Why each replica ended: its application.
 fn faults(replicas: Vec<Running>) -> Vec<String> {
@@ -87,6 +88,31 @@ async fn a_snapshot_that_breaks_the_contract_is_named() {
         for said in faults(replicas.into_iter().filter(Running::has_ended).collect()) {
             assert!(said.contains("application `kv`") && said.contains(expected), "{said}");
         }
+    }
+}
+
+/// The state nears its limit, and its snapshots theirs: each is told until it is not so any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_and_a_snapshot_near_their_limits_are_told() {
+    let limits = World { snapshot_every: Some(3), max_snapshot_bytes: Some(100), ..World::new() };
+    let replicas = limits.start_all(&[]).await;
+    let address = limits.serve(0, &replicas[0]).await;
+    let client = limits.client().await;
+    submit(&client, b"one").await;
+    let full = async || warnings(&address).await.iter().any(|(name, _)| name == "state-full");
+    assert!(!full().await);
+    submit(&client, b"full").await;
+    until_warned(&address, &["state-full"]).await;
+    let began = Instant::now();
+    while replicas[0].metrics().snapshot_bytes.get() == 0 {
+        assert!(began.elapsed() < DEADLINE, "no snapshot is written");
+        submit(&client, b"another").await;
+    }
+    until_warned(&address, &["state-full", "snapshot-large"]).await;
+    submit(&client, b"empty").await;
+    while full().await {
+        assert!(began.elapsed() < DEADLINE, "it is not full any more");
+        submit(&client, b"another").await;
     }
 }
 

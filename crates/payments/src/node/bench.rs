@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::protocols::snow::avalanche::VertexId;
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, planted};
 
 use super::metrics::Foul;
 use std::time::Duration;
@@ -67,7 +67,8 @@ impl Bench {
     /// [`Foul`] if it was not asked.
     pub fn answers(&mut self, peer: ReplicaId, poll: u64) -> Result<(), Foul> {
         let of = self.peers.get_mut(peer.index()).ok_or(Foul::UnaskedAnswer)?;
-        if of.asked.remove(&poll).is_some() {
+        let was_asked = of.asked.remove(&poll).is_some();
+        if planted!("payments-unasked-answer-counts", true, was_asked) {
             of.times = if of.benched_until.is_none() { 0 } else { of.times };
             return Ok(());
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::protocols::snow::avalanche::{Vertex, VertexId};
-use quorate_core::{ReplicaId, Time};
+use quorate_core::{ReplicaId, Time, planted};
 
 use super::frames::{FETCH, Frame};
 use crate::verify::Signed;
@@ -108,7 +108,7 @@ impl CatchUp {
         for (peer, own) in self.peers.iter_mut().zip(&self.stakes) {
             let mut counted = BTreeSet::new();
             for (vertex, number) in std::mem::take(&mut peer.named) {
-                if counted.insert(vertex) {
+                if planted!("payments-peer-counts-twice", true, counted.insert(vertex)) {
                     let (stake, _) = self.missed.entry(vertex).or_insert((0, number));
                     *stake = stake.saturating_add(*own);
                 }

@@ -1,5 +1,7 @@
 //! The deciding thread: one turn takes all that waits, writes what was accepted, and then speaks.
 
+mod explaining;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,8 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::protocols::snow::avalanche::{
-    Avalanche, Conflict, Effects, Input, Message, NotTaken, Output, Past, Record, Settings, Vertex,
-    VertexId,
+    Avalanche, Effects, Input, Message, NotTaken, Output, Past, Record, Settings, Vertex, VertexId,
 };
 use quorate_core::protocols::snow::parameters::Invalid;
 use quorate_core::{ReplicaId, Time};
@@ -23,14 +24,15 @@ use super::catch_up::CatchUp;
 use super::frames::{Batch, Frame};
 use super::inspect::with_vertex;
 use super::metrics::{Foul, Metrics};
-use super::past::{LedgerPast, explanation};
-use super::{Asker, Deed, Deeds, End, Known, Shared, bytes, keep};
+use super::past::LedgerPast;
+use super::{Deed, Deeds, End, Shared, bytes, keep};
 use crate::ask::Answer;
 use crate::ledger::{Ledger, LedgerError, Outcome, OutputState, misfit};
 use crate::network::Network;
 use crate::refusal::Refusal;
 use crate::transaction::{OutputId, TransactionId};
 use crate::verify::Signed;
+use explaining::{Rejected, reason_of};
 
 /// Deeds of one turn.
 const DEEDS: usize = 512;
@@ -73,6 +75,7 @@ pub(super) struct Decider {
     /// Those that the protocol was told are not to be asked.
     unreachable: BTreeSet<ReplicaId>,
     watchers: HashMap<TransactionId, Vec<(ConnectionId, u64)>>,
+    rejected: Rejected,
     batches: Vec<Batch>,
     begin: Instant,
     looked: Instant,
@@ -101,6 +104,7 @@ impl Decider {
             connected: Vec::new(),
             unreachable: BTreeSet::new(),
             watchers: HashMap::new(),
+            rejected: Rejected::default(),
             batches: stakes.iter().map(|_| Batch::default()).collect(),
             begin,
             looked: begin,
@@ -487,10 +491,8 @@ impl Decider {
                 }
                 Output::Rejected { transaction, reason } => {
                     Metrics::count(&self.shared.metrics.rejected);
-                    let why = match reason {
-                        Conflict::Spent { input, by } => format!("{by} spent the output {input}"),
-                        Conflict::Unfounded(of) => format!("it rests on {of}, which was rejected"),
-                    };
+                    let why = reason_of(&reason);
+                    self.rejected.note(transaction, reason);
                     self.tell_watchers(&transaction, &Answer::Rejected(transaction, why));
                 }
                 // Answered already.
@@ -552,25 +554,6 @@ impl Decider {
         let meta = self.ledger.meta();
         self.shared.metrics.accepted.store(meta.accepted, Ordering::Relaxed);
         self.shared.metrics.vertices.store(meta.notes, Ordering::Relaxed);
-    }
-
-    /// Says what is known of a transaction.
-    fn explain(&self, id: &TransactionId, asker: Asker) {
-        let known = if self.past.has_transaction(id) {
-            Known { state: "accepted", why: "it is accepted, and durable here".to_owned() }
-        } else if let Some(why) = self.protocol.why(id, &self.past) {
-            Known { state: "pending", why: explanation(&why) }
-        } else {
-            Known { state: "unknown", why: "no such transaction is known here".to_owned() }
-        };
-        match asker {
-            Asker::Wallet(connection, number) => {
-                let answer = Answer::Status(known.state.to_owned(), known.why);
-                say(&self.shared, connection, number, &answer);
-            }
-            // A reader that has gone needs no answer.
-            Asker::Reader(reader) => drop(reader.send(known)),
-        }
     }
 }
 

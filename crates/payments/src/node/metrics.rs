@@ -23,10 +23,14 @@ pub enum Foul {
     UnknownVertex,
     /// It came before this node had caught up.
     NotReady,
+    /// It asks for more pages or vertices at once than a node needs that catches up.
+    TooOften,
+    /// It sent what is not signed, a short time ago.
+    Distrusted,
 }
 
 /// The names of [`Foul`], in its order.
-const FOULS: [&str; 7] = [
+const FOULS: [&str; 9] = [
     "malformed",
     "unsigned",
     "unasked_answer",
@@ -34,6 +38,8 @@ const FOULS: [&str; 7] = [
     "unasked_vertex",
     "unknown_vertex",
     "not_ready",
+    "too_often",
+    "distrusted",
 ];
 
 /// Reasons why the protocol does not take a client's transaction, beside those of [`Refusal`].

@@ -37,6 +37,12 @@ pub(super) fn write_called(out: &mut Vec<u8>, block: &Decided<'_>) {
     out.append(&mut commands);
 }
 
+/// Whether the sender of a command has prefixes or a quota: the application has to see to them.
+pub(super) fn has_limits(block: &Decided<'_>) -> bool {
+    let grants = block.callers.iter().filter_map(|caller| caller.grant);
+    grants.into_iter().any(|grant| grant.stored_bytes.is_some() || !grant.prefixes.is_empty())
+}
+
 /// Whether two are the same where they lie, as those of one frame are.
 fn is_same(one: Option<&Caller<'_>>, other: Option<&Caller<'_>>) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return one.is_none() && other.is_none() };
@@ -58,4 +64,28 @@ fn written(caller: Option<&Caller<'_>>) -> Vec<u8> {
     out.extend_from_slice(&stored_bytes.map_or(0, std::num::NonZeroU64::get).to_be_bytes());
     list(&mut out, prefixes.iter().map(|prefix| &prefix[..]));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::base::crypto::PublicKey;
+
+    use super::*;
+
+    #[test]
+    fn prefixes_and_quotas_are_limits_and_rates_are_the_replicas_own() {
+        let key = PublicKey([1; 32]);
+        let limited = |grant: Option<&Grant>| {
+            let callers = [Caller { key: &key, grant: None }, Caller { key: &key, grant }];
+            let commands: [&[u8]; 2] = [b"a", b"b"];
+            let (height, view) = Default::default();
+            has_limits(&Decided { height, view, rules: 1, commands: &commands, callers: &callers })
+        };
+        let rate =
+            Grant { commands_per_second: Some(std::num::NonZeroU32::MIN), ..Grant::default() };
+        assert!(!limited(None) && !limited(Some(&rate)));
+        let quota = Grant { stored_bytes: Some(std::num::NonZeroU64::MIN), ..Grant::default() };
+        let prefixes = Grant { prefixes: vec!["app:".into()], ..Grant::default() };
+        assert!(limited(Some(&quota)) && limited(Some(&prefixes)));
+    }
 }

@@ -182,6 +182,9 @@ cores, until an oracle fails. A bug in the rules of one variant is looked for in
 `events` and `seconds` count all tools up to then. \"no panic\": the core itself stopped, which is a
 finding as well.
 
+Bugs that one test sees are in `ci/mutants.txt`, and `make mutants-outside` runs those tests. Those of
+the Snow family are such: [mutants-snow.md](mutants-snow.md).
+
 All bugs caught is no measure of what the tools find unaided: we wrote `attacks`, `holders` and
 `views`, and sharpened the oracles, with these bugs at hand. PBFT's bugs are looked for by `phases`,
 `attacks` of its own, `twins` and `swarm`; bugs of epochs and of two delays by the tools for them

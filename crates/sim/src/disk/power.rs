@@ -42,6 +42,14 @@ impl<F: Family> Cluster<F> {
         disk.machine.cut_power_in(n);
     }
 
+    /// If the power failed in an operation whose failure nobody is told of, such as retiring a
+    /// segment of the log, the replica is down now, and not only at the next operation.
+    pub(crate) fn notice_power_failure(&mut self, slot: usize) {
+        if self.slots[slot].disk.is_off() {
+            self.lose_power(slot);
+        }
+    }
+
     /// The power has failed.
     pub(super) fn lose_power(&mut self, slot: usize) {
         self.crash(slot);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use quorate_lab::experiment::{
-    Laboratory, LaboratoryError, Outcome, Plan, Progress, Row, STUDY, Study,
+    Laboratory, LaboratoryError, Outcome, Plan, Progress, Row, STUDY, Site, Study,
 };
 use quorate_node::config::{Finding, Place};
 use serde_json::json;
@@ -31,38 +31,56 @@ const EVERY: Duration = Duration::from_millis(250);
 pub struct Arguments {
     /// The study's file (docs/experiments.md).
     #[arg(value_name = "FILE")]
-    file: PathBuf,
+    pub file: PathBuf,
     /// What the file calls quick: to see that it works, not to quote.
     #[arg(long)]
-    quick: bool,
+    pub quick: bool,
     /// Where results go. Default: results/NAME, or results/NAME-quick.
     #[arg(long, value_name = "FOLDER")]
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// How often each permutation is run, instead of what the file says. More can follow later.
     #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
+    pub repeats: Option<u32>,
     /// Run again what failed.
     #[arg(long)]
-    retry: bool,
+    pub retry: bool,
 }
+
+/// Makes the site of a study, of its plan and of a flag that SIGINT and SIGTERM set.
+pub type MakeSite<'a> =
+    &'a dyn Fn(&Plan, &Arc<AtomicBool>) -> Result<(Box<dyn Site>, PathBuf), Failure>;
 
 /// Runs it.
 pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
+    run_at(None, arguments, format)
+}
+
+/// Runs it at a site, with the program that is there. `None`: on this machine, with this one.
+pub fn run_at(
+    site: Option<MakeSite<'_>>,
+    arguments: &Arguments,
+    format: Format,
+) -> Result<(), Failure> {
     let (study, text) = Study::read(&arguments.file)?;
     let mut study = if arguments.quick { study.quick() } else { study };
     study.measure.repeats = arguments.repeats.or(study.measure.repeats);
     let plan = Plan::new(&study, &text, &arguments.file)?;
-    plan.try_network()?;
+    let (_runtime, told) = runtime()?;
+    let (site, program) = match site {
+        Some(make) => make(&plan, &told).map(|(site, program)| (Some(site), program))?,
+        None => {
+            plan.try_network()?;
+            (None, program()?)
+        }
+    };
     let quick = if arguments.quick { "-quick" } else { "" };
     let named = Path::new("results").join(format!("{}{quick}", study.name));
     let folder = arguments.out.clone().unwrap_or(named);
     let write = |error| Failure::io(error, &folder, "name another folder with --out");
     std::fs::create_dir_all(&folder).map_err(write)?;
     std::fs::write(folder.join(STUDY), plot::marked(&text, arguments.quick)).map_err(write)?;
-    let laboratory =
-        Laboratory { program: program()?, folder: folder.clone(), retry: arguments.retry };
-    let (_runtime, told) = runtime()?;
-    let outcome = with_screen(&laboratory, &plan, &told, format)
+    let laboratory = Laboratory { program, folder: folder.clone(), retry: arguments.retry };
+    let outcome = with_screen(&laboratory, site.as_deref(), &plan, &told, format)
         .map_err(|error| Failure::io(&error, &folder, error.remedy()))?;
     let page = plot::draw(&folder, &study, &plan, &outcome.rows)?;
     if format == Format::Table {
@@ -75,6 +93,7 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
 /// Runs it, with a line of how far it is.
 fn with_screen(
     laboratory: &Laboratory,
+    site: Option<&dyn Site>,
     plan: &Plan,
     told: &Arc<AtomicBool>,
     format: Format,
@@ -105,7 +124,7 @@ fn with_screen(
                 eprintln!("{} of {} runs are there already", progress.done, progress.runs);
             }
         };
-        let outcome = laboratory.run(plan, told, tell);
+        let outcome = laboratory.run_at(site, plan, told, tell);
         over.store(true, Ordering::Relaxed);
         // It draws and nothing else: there is nothing to learn from how it ended.
         let _ = drawing.join();

@@ -299,7 +299,9 @@ impl Demo {
             begun.elapsed().as_secs_f64(),
             tally.accepted.load(Ordering::Relaxed),
             tally.quantile_ms(0.5),
-            twice.map(|_| "   Mallory has spent an output twice").unwrap_or_default(),
+            twice
+                .map(|_| "   Mallory spent an output twice: what rests on it waits")
+                .unwrap_or_default(),
         );
         if !self.live {
             return eprintln!("{head}");

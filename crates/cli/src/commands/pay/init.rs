@@ -52,15 +52,21 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     })?;
     let wallet = made.wallet.display();
     match format {
-        Format::Table => print(&format!(
-            "{} nodes of network {} ({}) in {}\nrun each:   quorate pay node --home {}\nits wallet: \
-             quorate wallet balance --home {wallet}\n",
-            made.nodes.len(),
-            made.network.name,
-            made.network.chain(),
-            folder.display(),
-            folder.join("node-0").display(),
-        )),
+        Format::Table => {
+            let folder = folder.display();
+            print(&format!(
+                "{} nodes of network {} ({}) in {folder}\n\n\
+                 run them all, until Ctrl-C:\n  \
+                 (for home in {folder}/node-*; do quorate pay node --home $home & done; wait)\n\
+                 then, in another terminal, from the wallet that has everything:\n  \
+                 quorate wallet balance --home {wallet}\n  \
+                 quorate wallet new --home {folder}/ada --network {wallet}/config/payments.toml\n  \
+                 quorate wallet send --home {wallet} ADDRESS 250\n",
+                made.nodes.len(),
+                made.network.name,
+                made.network.chain(),
+            ))
+        }
         Format::Json => print_json(&json!({
             "chain": made.network.chain().to_string(),
             "nodes": made.nodes.iter().map(|home| home.display().to_string()).collect::<Vec<_>>(),

@@ -293,6 +293,7 @@ fn state(status: &Value) -> String {
         () if flag("rejoining") => "rejoining",
         () if !flag("ready") => "not ready",
         () if flag("abstaining") => "abstaining",
+        () if status["details"]["in_fallback"] == 1 => "in the fallback",
         () => "ready",
     };
     word.to_owned()
@@ -370,6 +371,18 @@ mod tests {
                 "warning: replica 1: 101 blocks behind the highest replica",
             ]
         );
+    }
+
+    #[test]
+    fn a_replica_in_the_fallback_of_its_protocol_says_so() {
+        let at = Instant::now();
+        let told = |in_fallback: u64| {
+            let mut status = status(10, 100, 1.0, json!([]));
+            status["details"] = json!({ "in_fallback": in_fallback });
+            let reading = || [reading("0", at, Ok(status.clone()))];
+            Picture::of(&reading(), &reading()).text().contains("in the fallback")
+        };
+        assert!(told(1) && !told(0));
     }
 
     #[test]

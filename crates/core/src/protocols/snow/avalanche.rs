@@ -123,6 +123,10 @@ pub struct Held {
     pub vertices: usize,
     /// Of these, pending ones.
     pub pending: usize,
+    /// The [weight](Vertex::weight) of all.
+    pub weight: usize,
+    /// Places in the queue of vertices to ask about.
+    pub queued: usize,
     /// Transactions of pending vertices and lately decided ones.
     pub transactions: usize,
     /// Polls under way.

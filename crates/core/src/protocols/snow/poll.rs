@@ -54,7 +54,8 @@ impl Poll {
         let best = self.counts.iter().copied().max_by_key(|count| (count.seats, count.colour));
         let seats = best.map_or(0, |best| best.seats);
         if self.left == 0 || seats >= self.enough {
-            return Some(best.filter(|best| best.seats >= self.quorum));
+            let needed = planted!("poll-won-below-alpha", self.quorum - 1, self.quorum);
+            return Some(best.filter(|best| best.seats >= needed));
         }
         (seats + self.left < self.quorum).then_some(None)
     }
@@ -84,5 +85,10 @@ mod tests {
         assert_eq!(poll.outcome(), None);
         poll.answer(blue, 2);
         assert_eq!(poll.outcome(), Some(Some(Outcome { colour: red, seats: 8 })));
+        // All have answered, and nobody has enough.
+        let mut poll = Poll::new(10, 8, 10);
+        poll.answer(red, 7);
+        poll.answer(blue, 3);
+        assert_eq!(poll.outcome(), Some(None));
     }
 }

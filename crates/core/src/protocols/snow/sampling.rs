@@ -122,7 +122,8 @@ impl Sampler {
         let sample = u64::from(sample).min(self.seats);
         for last in self.seats - sample..self.seats {
             let seat = random.below(last + 1);
-            let seat = if self.drawn.contains(&seat) { last } else { seat };
+            let is_drawn = planted!("sampling-with-replacement", false, self.drawn.contains(&seat));
+            let seat = if is_drawn { last } else { seat };
             self.drawn.push(seat);
             let peer = self.holder(seat);
             match asked.iter_mut().find(|asked| asked.peer == peer) {
@@ -133,7 +134,8 @@ impl Sampler {
     }
 
     fn holder(&self, seat: u64) -> ReplicaId {
-        let seat = if seat < self.own.0 { seat } else { seat + self.own.1 };
+        let own = planted!("sampling-asks-itself", 0, self.own.1);
+        let seat = if seat < self.own.0 { seat } else { seat + own };
         let place = match &self.stakes {
             Stakes::Equal => seat as usize,
             Stakes::Ends(ends) => ends.partition_point(|end| *end <= seat),

@@ -30,7 +30,9 @@ impl Slush {
 
     /// A poll has ended.
     pub fn polled(&mut self, outcome: Option<Outcome>) {
-        if let Some(Outcome { colour, .. }) = outcome.filter(|_| self.left > 0) {
+        if let Some(Outcome { colour, .. }) =
+            outcome.filter(|_| planted!("slush-never-ends", true, self.left > 0))
+        {
             self.colour = Some(colour);
         }
         self.left = self.left.saturating_sub(1);

@@ -58,10 +58,13 @@ impl Snowball {
             return;
         };
         let preferred = self.colour.map_or(0, |preferred| self.confidence(preferred));
-        if self.colour != Some(colour) && self.confidence(colour) > preferred {
+        let has_more = self.confidence(colour) > preferred;
+        let turns = planted!("snowball-turns-without-confidence", true, has_more);
+        if self.colour != Some(colour) && turns {
             self.colour = Some(colour);
         }
-        self.count = if self.last == Some(colour) { self.count + 1 } else { 1 };
+        let counted = planted!("snowball-counts-the-preferred", self.colour, self.last);
+        self.count = if counted == Some(colour) { self.count + 1 } else { 1 };
         self.last = Some(colour);
     }
 

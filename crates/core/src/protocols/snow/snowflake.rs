@@ -44,9 +44,12 @@ impl Snowflake {
             return;
         }
         match outcome {
-            None => self.count = 0,
+            None => self.count = planted!("snowflake-failure-keeps-counter", self.count, 0),
             Some(Outcome { colour, .. }) if self.colour == Some(colour) => self.count += 1,
-            Some(Outcome { colour, .. }) => (self.colour, self.count) = (Some(colour), 1),
+            Some(Outcome { colour, .. }) => {
+                self.count = planted!("snowflake-change-keeps-counter", self.count + 1, 1);
+                self.colour = Some(colour);
+            }
         }
     }
 

@@ -97,7 +97,9 @@ impl SnowflakePlus {
             self.counts.iter_mut().for_each(|(_, count)| *count = 0);
         }
         for (condition, count) in &mut self.counts {
-            *count = if seats >= condition.seats { *count + 1 } else { 0 };
+            let needed = planted!("snowflake-plus-one-threshold", self.quorum, condition.seats);
+            let failed = planted!("snowflake-plus-failure-keeps-counter", *count, 0);
+            *count = if seats >= needed { *count + 1 } else { failed };
         }
     }
 

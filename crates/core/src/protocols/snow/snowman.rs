@@ -315,7 +315,11 @@ impl Snowman {
     fn memory(&self) -> Memory {
         Memory {
             accepted: Place::of(self.accepted.head()),
-            preferred: self.tree.tip(),
+            preferred: planted!(
+                "snowman-preference-not-written",
+                self.accepted.head().id(),
+                self.tree.tip()
+            ),
             stable: self.checkpoints.stable().cloned(),
             frosty: self.frosty.as_ref().map(|frosty| Arc::clone(&frosty.kept)),
         }

@@ -1,6 +1,8 @@
 //! Frosty's fallback: an epoch from the complaint to the decision, what must be chosen in it, and
 //! what a peer may say of it.
 
+mod votes;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -164,7 +166,7 @@ fn an_epoch_from_the_complaint_to_the_decision() {
     // One complaint of a peer is enough with the own one.
     let complaint = Complaint { epoch: 1, base };
     note(desk.hear_word(4, Word::Complaint { complaint, signature: signature() }).unwrap());
-    assert_eq!((desk.detail("epoch"), desk.detail("epoch_round")), (1, 1));
+    assert_eq!((desk.detail("fallback_epoch"), desk.detail("fallback_round")), (1, 1));
     // It polls no more, and answers as before, whatever comes.
     assert_eq!(desk.replica.deadline(), Some(desk.now.after(ROUND)));
     desk.hear(3, Message::Push(child(&one, 3))).unwrap();
@@ -186,7 +188,7 @@ fn an_epoch_from_the_complaint_to_the_decision() {
     assert_eq!(desk.committed.len(), 0);
     note(desk.hear_word(5, vote(1, second)).unwrap());
     assert_eq!(desk.committed.iter().map(Place::of).collect::<Vec<_>>(), [second]);
-    assert_eq!((desk.detail("epoch"), desk.detail("epoch_round")), (2, 0));
+    assert_eq!((desk.detail("fallback_epoch"), desk.detail("fallback_round")), (2, 0));
     assert_eq!(
         transcript,
         ["complains of o for 1", "reports A above o in 1/1 by [0, 4]", "votes for B in 1/1",]
@@ -337,7 +339,7 @@ fn votes_outlive_restarts_and_epochs() {
     let (mut desk, blocks, places) = Desk::split(SIX);
     let [base, first, second] = places;
     desk.hear_report(report(1, (1, 1), base, &[second])).unwrap();
-    assert_eq!(desk.detail("epoch"), 1);
+    assert_eq!(desk.detail("fallback_epoch"), 1);
     let of: [&[Place]; 5] = [&[first], &[second], &[second], &[second], &[first]];
     desk.hear_word(1, Word::Proposal(proposal((1, 1), base, &[second], &of))).unwrap();
     let memory = desk.memory.clone().unwrap();
@@ -358,7 +360,7 @@ fn rounds_take_twice_as_long_each_and_a_replica_follows_two_others() {
     let (mut desk, _, [base, first, _]) = Desk::split(SIX);
     desk.hear_report(report(1, (1, 1), base, &[first])).unwrap();
     for round in 1..=9 {
-        assert_eq!(desk.detail("epoch_round"), round);
+        assert_eq!(desk.detail("fallback_round"), round);
         let ends = desk.replica.deadline().expect("a round ends");
         assert_eq!(ends.since(desk.now), ROUND * (1 << (round - 1).min(6)), "{round}");
         for from in 1..5 {
@@ -373,12 +375,12 @@ fn rounds_take_twice_as_long_each_and_a_replica_follows_two_others() {
         desk.now = desk.replica.deadline().expect("a round ends");
         desk.step(Input::Timeout);
         assert!(matches!(desk.words()[..], [Word::Report { .. }]), "{waits}");
-        assert_eq!(desk.detail("epoch_round"), 10);
+        assert_eq!(desk.detail("fallback_round"), 10);
     }
     desk.hear_report(report(1, (1, 40), base, &[first])).unwrap();
-    assert_eq!(desk.detail("epoch_round"), 10, "one may lie");
+    assert_eq!(desk.detail("fallback_round"), 10, "one may lie");
     desk.hear_report(report(2, (1, 20), base, &[first])).unwrap();
-    assert_eq!(desk.detail("epoch_round"), 20);
+    assert_eq!(desk.detail("fallback_round"), 20);
 }
 
 /// A liar complains of whatever it likes: it has one place, and begins nothing.
@@ -389,12 +391,12 @@ fn one_liar_begins_no_epoch() {
         let complaint = Complaint { epoch, base };
         desk.hear_word(5, Word::Complaint { complaint, signature: signature() }).unwrap();
     }
-    assert_eq!(desk.detail("epoch"), 0);
+    assert_eq!(desk.detail("fallback_epoch"), 0);
     // Two that complain of different blocks, or for different epochs, neither.
     let elsewhere = Place { height: Height(0), block: Digest([3; 32]) };
     for complaint in [Complaint { epoch: 399, base: elsewhere }, Complaint { epoch: 1, base }] {
         desk.hear_word(4, Word::Complaint { complaint, signature: signature() }).unwrap();
-        assert_eq!(desk.detail("epoch"), 0);
+        assert_eq!(desk.detail("fallback_epoch"), 0);
     }
 }
 

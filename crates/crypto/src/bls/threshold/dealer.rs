@@ -69,8 +69,12 @@ pub(super) fn share_out(coefficients: &[Scalar], members: usize) -> Option<Deal>
         return None;
     }
     let group = secret(coefficients, 0)?.public_key();
-    let shares = (0..members).map(|place| secret(coefficients, position(place)));
-    Some(Deal { group, shares: shares.collect::<Option<_>>()? })
+    // In one allocation: a vector that grows leaves copies of shares in the memory that it frees.
+    let mut shares = Vec::with_capacity(members);
+    for place in 0..members {
+        shares.push(secret(coefficients, position(place))?);
+    }
+    Some(Deal { group, shares })
 }
 
 /// f(x) as a secret key.

@@ -1,6 +1,6 @@
 //! What the keys of `node.toml` say together, and beside `cluster.toml`.
 
-use super::{Node, SCHEMA, ViewTimeout, http};
+use super::{Node, SCHEMA, ViewTimeout, http, traces};
 use crate::config::choice::{Application, ProtocolName, StateStore};
 use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
@@ -29,6 +29,7 @@ pub(in crate::config) fn check(
             "set it to \"memory\"",
         ));
     }
+    traces::check(&node.tracing, settings, findings);
     check_laboratory(node, settings, findings, warnings);
     service::check_node(node, cluster, settings, findings);
     if let Some((key, value, instead)) = cluster.combination().laboratory()

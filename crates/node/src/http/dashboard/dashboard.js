@@ -26,7 +26,8 @@ function head(status) {
   document.title = `${status.ready ? "" : "⚠ "}replica ${status.replica} · ${status.chain}`;
   byId("who").textContent = `replica ${status.replica} of ${status.replicas}`;
   const state = byId("state");
-  const special = status.rejoining ? "rejoining" : status.abstaining ? "ready, abstaining" : "ready";
+  const fallen = status.details?.in_fallback ? "ready, in the fallback" : "ready";
+  const special = status.rejoining ? "rejoining" : status.abstaining ? "ready, abstaining" : fallen;
   state.textContent = status.ready ? special : "not ready";
   state.className = `state ${status.ready ? "good" : "bad"}`;
   byId("about").textContent =

@@ -114,3 +114,43 @@ fn each_has_its_alert_rule_and_no_rule_has_another_name() {
         assert!(rules.contains(&format!("runbook: docs/operations.md#{name}\n")), "{name}");
     }
 }
+
+/// Where the fault of each alert is caused: a file of tests, and the test. What cannot be caused on
+/// any machine, a slow disk and memory that ends, is computed here.
+const CAUSED: &[(Kind, &str, &str)] = &[
+    (Kind::NoQuorum, "cli/tests/processes/alerts.rs", LOST),
+    (Kind::StateRootDiffers, "node/tests/applications/main.rs", DIFFERS),
+    (Kind::ApplicationBlocks, "node/tests/applications/blocking.rs", "a_block_that_takes_for_ever"),
+    (Kind::Stalled, "node/tests/applications/main.rs", DIFFERS),
+    (Kind::DiskFull, "cli/tests/processes/alerts.rs", "a_disk_without_room_for_the_log_is_told"),
+    (Kind::Equivocation, "cli/tests/processes/alerts.rs", "a_replica_that_votes_twice_is_told"),
+    (Kind::PeerMissing, "cli/tests/processes/watching.rs", "a_killed_replica_is_named_by_top"),
+    (Kind::Timeouts, "cli/tests/processes/alerts.rs", "views_that_are_lost_are_told"),
+    (Kind::StateFull, "node/tests/applications/unbounded.rs", NEAR),
+    (Kind::SnapshotLarge, "node/tests/applications/unbounded.rs", NEAR),
+    (Kind::MemoryFull, "node/src/http/warnings/tests.rs", "what_the_counters_say_is_told"),
+    (
+        Kind::ApplicationSlow,
+        "node/tests/applications/blocking.rs",
+        "a_question_that_takes_for_ever",
+    ),
+    (Kind::BadAnswers, "node/tests/applications/unbounded.rs", "an_answer_that_is_too_long"),
+    (Kind::SlowDisk, "node/src/http/warnings/tests.rs", "what_the_counters_say_is_told"),
+    (Kind::Rejoining, "cli/tests/processes/alerts.rs", LOST),
+    (Kind::Abstaining, "cli/tests/processes/alerts.rs", LOST),
+];
+
+const DIFFERS: &str = "an_application_that_is_not_deterministic_is_told";
+const NEAR: &str = "a_state_and_a_snapshot_near_their_limits_are_told";
+const LOST: &str = "a_replica_that_lost_its_data_tells_what_it_waits_for";
+
+#[test]
+fn each_fires_in_a_test() {
+    assert_eq!(CAUSED.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), Kind::ALL);
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (kind, file, test) in CAUSED {
+        let text = std::fs::read_to_string(crates.join(file)).unwrap();
+        assert!(text.contains(&format!("fn {test}")), "{file} has no test `{test}`");
+        assert!(text.contains(&format!("\"{}\"", kind.name())), "{file}: {}", kind.name());
+    }
+}

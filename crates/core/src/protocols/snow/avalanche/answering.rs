@@ -93,9 +93,8 @@ impl<T: Transaction> Avalanche<T> {
                 }
                 Insertion::Missing(parents) => {
                     let limits = self.settings.limits;
-                    let bounds = (limits.orphans, limits.orphans_of_peer);
                     let first = questions.first().map(|(_, poll)| *poll);
-                    if self.waiting.add(&vertex, &parents, (from, first), now, bounds) {
+                    if self.waiting.add(&vertex, &parents, (from, first), now, &limits) {
                         for parent in parents {
                             let message = Message::Want(parent);
                             fx.output(Output::Send { to: from, message });
@@ -122,15 +121,24 @@ impl<T: Transaction> Avalanche<T> {
         past: &dyn Past,
         fx: &mut Effects<T>,
     ) -> Insertion {
-        if self.dag.slots.len() >= self.settings.limits.vertices {
-            let Some(dropped) = self.dag.forget_weak() else { return Insertion::Refused };
+        if !self.has_room(vertex) {
+            // One for one at most. It was not rejected, and may come again.
+            let Some(mut dropped) = self.dag.forget_weak() else { return Insertion::Refused };
+            dropped.rejected.clear();
             self.counts.forgotten += 1;
             self.note_dropped(dropped);
+            if !self.has_room(vertex) {
+                return Insertion::Refused;
+            }
         }
         let mut decided = Vec::new();
         let insertion = self.dag.insert(vertex, now, past, &mut decided);
         if let Insertion::At(at) = insertion {
             if self.dag.slots[at].fate == super::state::Fate::Pending {
+                let is_long = self.polls.queue.len() >= 2 * self.settings.limits.vertices;
+                if planted!("avalanche-queue-unbounded", false, is_long) {
+                    self.polls.forget(|id| self.dag.vertices.contains_key(id));
+                }
                 self.polls.queue.push_back((vertex.id(), own, 0));
                 self.polls.own += usize::from(own);
             }
@@ -143,6 +151,13 @@ impl<T: Transaction> Avalanche<T> {
         insertion
     }
 
+    fn has_room(&self, vertex: &Vertex<T>) -> bool {
+        let limits = self.settings.limits;
+        let is_light = self.dag.weight + vertex.weight() <= limits.weight;
+        self.dag.slots.len() < limits.vertices
+            && planted!("avalanche-weight-unbounded", true, is_light)
+    }
+
     fn answer(
         &mut self,
         to: ReplicaId,
@@ -152,7 +167,15 @@ impl<T: Transaction> Avalanche<T> {
         fx: &mut Effects<T>,
     ) {
         let vote = match self.dag.vertices.get(vertex).copied() {
-            Some(at) if self.dag.strongly_prefers(at) => Vote::Yes,
+            Some(at)
+                if planted!(
+                    "avalanche-ancestors-not-looked-at",
+                    self.dag.prefers_own(at),
+                    self.dag.strongly_prefers(at)
+                ) =>
+            {
+                Vote::Yes
+            }
             Some(at) => Vote::No(self.dag.culprits(at, MAX_AGAINST)),
             None if past.has_vertex(vertex) => Vote::Yes,
             None => Vote::No(vec![*vertex]),

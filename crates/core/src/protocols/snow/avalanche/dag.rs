@@ -39,6 +39,8 @@ pub(super) struct Dag<T> {
     stamp: u32,
     /// Vertices that are pending.
     pub(super) pending: usize,
+    /// The weight of all vertices.
+    pub(super) weight: usize,
     /// The most pending spenders of one output.
     spenders: usize,
     /// Successful polls in a row that show that others prefer a rival, too: β₁.
@@ -66,6 +68,7 @@ impl<T: Transaction> Dag<T> {
             doomed: Vec::new(),
             stamp: 0,
             pending: 0,
+            weight: 0,
             spenders,
             trust,
         }
@@ -91,6 +94,13 @@ impl<T: Transaction> Dag<T> {
     /// Whether the vertex and all its ancestors are preferred.
     pub(super) fn strongly_prefers(&self, vertex: u32) -> bool {
         self.slots[vertex].weak == 0
+    }
+
+    /// Whether the vertex is preferred, whatever its ancestors are: what a bug would look at.
+    #[cfg(quorate_mutants)]
+    pub(super) fn prefers_own(&self, vertex: u32) -> bool {
+        let mut own = self.slots[vertex].transactions.iter().flatten();
+        own.all(|tx| self.txs[*tx].disliked == 0)
     }
 
     fn next_stamp(&mut self) -> u32 {
@@ -122,16 +132,25 @@ impl<T: Transaction> Dag<T> {
     /// Those of the vertex and its ancestors that have a transaction that is not preferred, at most
     /// `most`: what a negative answer names.
     pub(super) fn culprits(&mut self, vertex: u32, most: usize) -> Vec<VertexId> {
-        let mut found = Vec::new();
-        for at in self.ancestors(vertex) {
-            let slot = &self.slots[at];
-            let mut own = slot.transactions.iter().flatten();
-            if slot.weak > 0 && own.any(|tx| self.txs[*tx].disliked > 0) {
+        let stamp = self.next_stamp();
+        let (mut found, mut seen, mut at) = (Vec::new(), vec![vertex], 0);
+        // All on the way down from a vertex to a culprit are weak, so nothing else is looked at.
+        while let Some(next) = seen.get(at).copied()
+            && found.len() < most
+        {
+            let slot = &self.slots[next];
+            if slot.transactions.iter().flatten().any(|tx| self.txs[*tx].disliked > 0) {
                 found.push(slot.vertex.id());
-                if found.len() == most {
-                    break;
+            }
+            for place in 0..self.slots[next].parents.len() {
+                let parent = self.slots[next].parents[place];
+                let slot = &mut self.slots[parent];
+                if slot.stamp != stamp && slot.weak > 0 {
+                    slot.stamp = stamp;
+                    seen.push(parent);
                 }
             }
+            at += 1;
         }
         found
     }

@@ -58,6 +58,8 @@ impl<T: Transaction> Avalanche<T> {
     pub fn held(&self) -> Held {
         Held {
             vertices: self.dag.slots.len(),
+            weight: self.dag.weight,
+            queued: self.polls.queue.len(),
             pending: self.dag.pending,
             transactions: self.dag.transactions.len(),
             polls: self.polls.open.len(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::sampling::Asked;
 use super::Avalanche;
 use super::interface::{Effects, Output, Past};
 use super::message::{Message, Vote};
@@ -53,11 +54,17 @@ impl<T: Transaction> Avalanche<T> {
             self.counts.unasked += 1;
             return;
         };
-        let Some(place) = poll.waiting.iter().position(|asked| asked.peer == from) else {
+        let is_asked =
+            |asked: &Asked| planted!("avalanche-unasked-answer-counts", true, asked.peer == from);
+        let Some(place) = poll.waiting.iter().position(is_asked) else {
             self.counts.unasked += 1;
             return;
         };
-        let seats = poll.waiting.swap_remove(place).seats;
+        let Asked { seats, .. } = planted!(
+            "avalanche-answer-counts-twice",
+            poll.waiting[place],
+            poll.waiting.swap_remove(place)
+        );
         match vote {
             Vote::Yes => poll.yes += seats,
             Vote::No(mut against) => {
@@ -91,7 +98,9 @@ impl<T: Transaction> Avalanche<T> {
     /// The time of a poll is over.
     pub(super) fn expire(&mut self, now: Time, number: u64, past: &dyn Past, fx: &mut Effects<T>) {
         if let Some(poll) = self.polls.open.get_mut(&number) {
-            poll.missing += poll.waiting.drain(..).map(|asked| asked.seats).sum::<u32>();
+            let silent: u32 = poll.waiting.drain(..).map(|asked| asked.seats).sum();
+            poll.yes += planted!("avalanche-silence-is-assent", silent, 0);
+            poll.missing += silent;
             self.end_if_decided(now, number, past, fx);
         }
     }
@@ -99,7 +108,8 @@ impl<T: Transaction> Avalanche<T> {
     fn end_if_decided(&mut self, now: Time, number: u64, past: &dyn Past, fx: &mut Effects<T>) {
         let Some(poll) = self.polls.open.get(&number) else { return };
         let numbers = self.settings.parameters;
-        let (won, lost) = (poll.yes >= numbers.quorum, poll.no > numbers.sample - numbers.quorum);
+        let needed = planted!("avalanche-won-below-alpha", numbers.quorum - 1, numbers.quorum);
+        let (won, lost) = (poll.yes >= needed, poll.no > numbers.sample - numbers.quorum);
         let still = poll.waiting.iter().map(|asked| asked.seats).sum::<u32>();
         let hopeless = poll.yes + still < numbers.quorum;
         if !(won || lost || hopeless) {

@@ -1,6 +1,6 @@
 //! The polls under way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::sampling::Asked;
 use super::names::VertexId;
@@ -47,6 +47,18 @@ impl Polls {
         self.open.insert(number, poll);
         self.ends.push_back((end, number));
         number
+    }
+
+    /// Forgets the vertices in the queue that are not here any more, and keeps one place for each
+    /// of the others.
+    pub(super) fn forget(&mut self, is_here: impl Fn(&VertexId) -> bool) {
+        let (mut seen, mut own) = (BTreeSet::new(), 0);
+        self.queue.retain(|(id, is_own, _)| {
+            let is_kept = is_here(id) && seen.insert(*id);
+            own += usize::from(*is_own && !is_kept);
+            is_kept
+        });
+        self.own -= own;
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Poll> {

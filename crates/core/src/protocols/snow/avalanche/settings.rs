@@ -21,9 +21,13 @@ pub enum Counters {
 pub struct Limits {
     /// Vertices in memory, decided ones included.
     pub vertices: usize,
-    /// Vertices that wait for a parent.
+    /// Their weight in sum ([`Vertex::weight`](super::Vertex::weight)): without this bound the same
+    /// few payments, repeated in each vertex, take whatever there is.
+    pub weight: usize,
+    /// Vertices that wait for a parent. They weigh a quarter of `weight` at most.
     pub orphans: usize,
-    /// Of these, the most that one peer sent.
+    /// Of these, the most that one peer sent. All but the first weigh a sixty-fourth of `weight` at
+    /// most.
     pub orphans_of_peer: usize,
     /// Pending spenders of one output.
     pub spenders: usize,
@@ -39,6 +43,7 @@ impl Limits {
     /// For a node on a machine of its own.
     pub const NODE: Self = Self {
         vertices: 65_536,
+        weight: 1 << 19,
         orphans: 1024,
         orphans_of_peer: 64,
         spenders: 32,

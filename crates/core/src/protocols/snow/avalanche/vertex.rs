@@ -120,6 +120,14 @@ impl<T> Vertex<T> {
 }
 
 impl<T: Transaction> Vertex<T> {
+    /// What it counts for where memory is bounded: one, one for each transaction, and one for each
+    /// of their inputs.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let of = |transaction: &T| 1 + transaction.inputs().len();
+        1 + self.transactions.iter().map(of).sum::<usize>()
+    }
+
     /// A vertex of these; sorts the parents.
     #[must_use]
     pub fn new(mut parents: Vec<VertexId>, transactions: Vec<T>) -> Self {
@@ -164,7 +172,9 @@ impl<T: Transaction> Vertex<T> {
             inputs.extend_from_slice(own);
         }
         inputs.sort_unstable();
-        if let Some(twice) = inputs.windows(2).find(|pair| pair[0] == pair[1]) {
+        let is_twice =
+            |pair: &&[InputId]| planted!("avalanche-input-twice", false, pair[0] == pair[1]);
+        if let Some(twice) = inputs.windows(2).find(is_twice) {
             return Err(Malformed::SpentTwice(twice[0]));
         }
         let within = inputs.iter().find(|input| ids.binary_search(&input.transaction).is_ok());

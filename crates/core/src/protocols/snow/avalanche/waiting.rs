@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::names::VertexId;
-use super::vertex::Vertex;
+use super::settings::Limits;
+use super::vertex::{Transaction, Vertex};
 use crate::base::types::{Duration, ReplicaId, Time};
 
 /// How long a vertex waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The most questions about one vertex that wait with it.
 const QUESTIONS: usize = 64;
+
+/// All together weigh this part of what vertices in memory may; those of a peer, that part.
+const ALL: usize = 4;
+const OF_PEER: usize = 64;
 
 /// A vertex that waits.
 #[derive(Clone, Debug)]
@@ -28,7 +33,10 @@ pub(super) struct Waiting<T> {
     /// Who waits for a vertex. Its keys are what was asked for.
     on: BTreeMap<VertexId, Vec<VertexId>>,
     ends: VecDeque<(Time, VertexId)>,
-    of_peer: BTreeMap<ReplicaId, usize>,
+    /// How many each peer sent, and their weight.
+    of_peer: BTreeMap<ReplicaId, (usize, usize)>,
+    /// The weight of all.
+    weight: usize,
 }
 
 impl<T> Default for Waiting<T> {
@@ -38,11 +46,12 @@ impl<T> Default for Waiting<T> {
             on: BTreeMap::new(),
             ends: VecDeque::new(),
             of_peer: BTreeMap::new(),
+            weight: 0,
         }
     }
 }
 
-impl<T> Waiting<T> {
+impl<T: Transaction> Waiting<T> {
     /// Notes one more question about a vertex that waits. Says whether it does.
     pub(super) fn ask(&mut self, vertex: &VertexId, question: (ReplicaId, u64)) -> bool {
         let Some(orphan) = self.orphans.get_mut(vertex) else { return false };
@@ -59,13 +68,20 @@ impl<T> Waiting<T> {
         missing: &[VertexId],
         from: (ReplicaId, Option<u64>),
         now: Time,
-        bounds: (usize, usize),
+        limits: &Limits,
     ) -> bool {
-        let of_peer = self.of_peer.entry(from.0).or_default();
-        if self.orphans.len() >= bounds.0 || *of_peer >= bounds.1 {
+        let (count, of_peer) = self.of_peer.get(&from.0).copied().unwrap_or_default();
+        let weight = vertex.weight();
+        let has_many = planted!("avalanche-orphans-of-one", false, count >= limits.orphans_of_peer);
+        let are_many = self.orphans.len() >= limits.orphans || has_many;
+        // The first of a peer may be as heavy as any: what rests on it comes to nothing otherwise.
+        let has_heavy = count > 0 && of_peer + weight > limits.weight / OF_PEER;
+        let is_heavy = self.weight + weight > limits.weight / ALL || has_heavy;
+        if are_many || is_heavy {
             return false;
         }
-        *of_peer += 1;
+        self.weight += weight;
+        self.of_peer.insert(from.0, (count + 1, of_peer + weight));
         let id = vertex.id();
         for parent in missing {
             self.on.entry(*parent).or_default().push(id);
@@ -97,8 +113,10 @@ impl<T> Waiting<T> {
 
     fn remove(&mut self, id: &VertexId) -> Option<Orphan<T>> {
         let orphan = self.orphans.remove(id)?;
-        if let Some(count) = self.of_peer.get_mut(&orphan.from) {
-            *count -= 1;
+        let weight = orphan.vertex.weight();
+        self.weight -= weight;
+        if let Some((count, of_peer)) = self.of_peer.get_mut(&orphan.from) {
+            (*count, *of_peer) = (*count - 1, *of_peer - weight);
             if *count == 0 {
                 self.of_peer.remove(&orphan.from);
             }

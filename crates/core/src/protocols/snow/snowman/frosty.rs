@@ -142,9 +142,18 @@ pub(super) struct Frosty {
     waits: u32,
     unsigned: BTreeMap<Statement, Unsigned>,
     helped: PerPeer<Option<Time>>,
-    /// How many complaints this replica said, counted without repetitions, and how many odd epochs
-    /// it entered.
-    counts: (u64, u64),
+    counts: Counts,
+}
+
+/// What happened since this replica started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Complaints that it said, without repetitions.
+    complaints: u64,
+    /// Odd epochs that it entered.
+    begun: u64,
+    /// Decisions of odd epochs that it learned.
+    decided: u64,
 }
 
 impl Frosty {
@@ -165,7 +174,7 @@ impl Frosty {
             waits: 0,
             unsigned: BTreeMap::new(),
             helped: PerPeer::new(replicas),
-            counts: (0, 0),
+            counts: Counts::default(),
         }
     }
 
@@ -194,15 +203,17 @@ impl Frosty {
         self.odd().map(|_| self.round_ends)
     }
 
-    /// What tells people where this replica is.
-    pub fn details(&self) -> [(&'static str, u64); 4] {
+    /// What tells people where this replica is. The epochs of the members are others.
+    pub fn details(&self) -> [(&'static str, u64); 6] {
         let round = self.odd().map_or(0, |odd| odd.round.into());
-        let (complaints, odd) = self.counts;
+        let Counts { complaints, begun, decided } = self.counts;
         [
-            ("epoch", self.kept.epoch()),
-            ("epoch_round", round),
-            ("complaints", complaints),
-            ("epochs_entered", odd),
+            ("in_fallback", self.odd().is_some().into()),
+            ("fallback_epoch", self.kept.epoch()),
+            ("fallback_round", round),
+            ("fallback_complaints", complaints),
+            ("fallback_epochs_begun", begun),
+            ("fallback_epochs_decided", decided),
         ]
     }
 }

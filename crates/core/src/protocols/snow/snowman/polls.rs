@@ -95,7 +95,8 @@ impl Polls {
     /// Whether this peer has to answer in this poll.
     pub fn is_asked(&self, peer: ReplicaId, poll: u64) -> bool {
         let peer = self.peers.get(peer);
-        peer.is_some_and(|peer| peer.open.iter().any(|(open, _)| *open == poll))
+        let is_open = |peer: &Peer| peer.open.iter().any(|(open, _)| *open == poll);
+        planted!("snowman-unasked-answer-counts", true, peer.is_some_and(is_open))
     }
 
     /// Begins a poll of these, whose number is returned. Benched peers are not asked.

@@ -73,7 +73,8 @@ impl Answers<'_> {
 }
 
 fn flake(parameters: Parameters, colour: Option<Colour>) -> SnowflakePlus {
-    let Parameters { quorum: seats, decision: polls, .. } = parameters;
+    let Parameters { quorum, decision: polls, .. } = parameters;
+    let seats = planted!("snowman-accepts-by-a-majority", parameters.sample / 2 + 1, quorum);
     // Which outcomes change a colour is decided by the tree.
     match SnowflakePlus::new(colour, 1, &[Condition { seats, polls }]) {
         Ok(flake) => flake,
@@ -238,8 +239,10 @@ impl Tree {
         let mut successful = false;
         let parents: Vec<BlockId> = self.choices.keys().copied().collect();
         for parent in parents {
-            let Some(choice) = self.choices.get(&parent).filter(|it| answers.poll >= it.since)
-            else {
+            let is_of = |it: &&Choice| {
+                planted!("snowman-polls-before-the-block-count", true, answers.poll >= it.since)
+            };
+            let Some(choice) = self.choices.get(&parent).filter(is_of) else {
                 continue;
             };
             let best = self.best(choice, &tally);
@@ -269,8 +272,14 @@ impl Tree {
         tally: &BTreeMap<BlockId, u32>,
     ) -> bool {
         let is_split = match self.asks_all {
-            true => answers.named() >= self.parameters.quorum,
-            false => self.is_majority(choice.against(tally)),
+            true => {
+                let are_enough = answers.named() >= self.parameters.quorum;
+                planted!("snowman-unknown-blocks-break-ties", true, are_enough)
+            }
+            false => {
+                let is_against = self.is_majority(choice.against(tally));
+                planted!("snowman-turns-on-a-tie", true, is_against)
+            }
         };
         is_split && choice.flake.colour() != Some(best.colour)
     }

@@ -41,7 +41,8 @@ impl<T: Transaction> Dag<T> {
                     Some(_) => self.rule_of(tx, parameters),
                 };
                 let Some(rule) = rule else { continue };
-                match self.pending_dependency(tx, past) {
+                let dependency = self.pending_dependency(tx, past);
+                match planted!("avalanche-accepted-before-its-inputs", None, dependency) {
                     Some(on) => self.wait_for(on, at),
                     None => self.accept(tx, rule, &mut open, decided),
                 }
@@ -56,7 +57,8 @@ impl<T: Transaction> Dag<T> {
     /// By which rule the transactions that share the vertex's counters are accepted; so is a no-op.
     pub(in super::super) fn rule_of_vertex(&self, at: u32, numbers: &Parameters) -> Option<Rule> {
         let slot = &self.slots[at];
-        if slot.count >= numbers.early && slot.open_parents == 0 {
+        let is_next = planted!("avalanche-early-before-parents", true, slot.open_parents == 0);
+        if slot.count >= numbers.early && is_next {
             Some(Rule::Early)
         } else {
             (slot.count >= numbers.decision).then_some(Rule::Counter)
@@ -66,7 +68,8 @@ impl<T: Transaction> Dag<T> {
     fn rule_of(&self, tx: u32, numbers: &Parameters) -> Option<Rule> {
         let (count, contested) = self.standing(tx);
         let ready = |vertex: &u32| self.slots[*vertex].open_parents == 0;
-        if !contested && count >= numbers.early && self.homes(tx).iter().any(ready) {
+        let is_virtuous = planted!("avalanche-early-for-rivals", true, !contested);
+        if is_virtuous && count >= numbers.early && self.homes(tx).iter().any(ready) {
             Some(Rule::Early)
         } else {
             (count >= numbers.decision).then_some(Rule::Counter)
@@ -132,7 +135,8 @@ impl<T: Transaction> Dag<T> {
                 _ => continue,
             };
             self.prefer(tx, input);
-            for rival in rivals.into_iter().filter(|rival| *rival != tx) {
+            let is_rival = |rival: &u32| planted!("avalanche-rivals-live-on", false, *rival != tx);
+            for rival in rivals.into_iter().filter(is_rival) {
                 self.reject(rival, Conflict::Spent { input: *input, by: id }, decided);
             }
         }

@@ -58,7 +58,8 @@ impl<T: Transaction> Dag<T> {
                 }
             }
             self.dislike(tx);
-            if self.txs[preferred].fate == Fate::Rejected {
+            let is_first = self.txs[preferred].fate == Fate::Rejected;
+            if planted!("avalanche-newest-preferred", true, is_first) {
                 self.prefer(tx, input);
             }
         }

@@ -34,7 +34,7 @@ impl<T: Transaction> Dag<T> {
             return;
         }
         let confidence = match &mut self.txs[tx].tracked {
-            Some(tracked) if tracked.stamp != stamp => {
+            Some(tracked) if planted!("avalanche-chit-twice", true, tracked.stamp != stamp) => {
                 tracked.stamp = stamp;
                 tracked.confidence += 1;
                 tracked.confidence
@@ -51,7 +51,9 @@ impl<T: Transaction> Dag<T> {
             }
             // `if d(Tʹ) > d(pref): pref = Tʹ`
             let preferred = set.preferred;
-            if preferred != tx && confidence > self.confidence(preferred) {
+            let has_more = confidence > self.confidence(preferred);
+            let turns = planted!("avalanche-turns-without-confidence", true, has_more);
+            if preferred != tx && turns {
                 self.prefer(tx, &input);
             }
         }
@@ -96,14 +98,15 @@ impl<T: Transaction> Dag<T> {
             }
         }
         for (at, seats) in touched.into_iter().zip(seats) {
-            if at == vertex || seats > allowed {
+            let is_named = planted!("avalanche-named-not-reset", false, seats > allowed);
+            if at == vertex || is_named {
                 self.reset(at);
             }
         }
     }
 
     fn reset(&mut self, at: u32) {
-        self.slots[at].count = 0;
+        self.slots[at].count = planted!("avalanche-failure-keeps-counter", self.slots[at].count, 0);
         for place in 0..self.slots[at].tracked.len() {
             let tx = self.slots[at].tracked[place];
             for input in self.transaction(tx).inputs().to_vec() {

@@ -104,6 +104,7 @@ impl<T: Transaction> Dag<T> {
         }
         if let Some(slot) = self.slots.remove(at) {
             self.vertices.remove(&slot.vertex.id());
+            self.weight -= slot.vertex.weight();
         }
     }
 

@@ -91,6 +91,7 @@ impl<T: Transaction> Dag<T> {
     fn place(&mut self, vertex: Arc<Vertex<T>>, parents: Vec<u32>, now: Time) -> u32 {
         let id = vertex.id();
         let count = vertex.transactions().len();
+        self.weight += vertex.weight();
         let of = |keep: &dyn Fn(&Slot<T>) -> bool| {
             parents.iter().filter(|parent| keep(&self.slots[**parent])).count() as u32
         };
@@ -145,7 +146,7 @@ impl<T: Transaction> Dag<T> {
         let mut conflict = None;
         for input in transaction.inputs() {
             let rejected = |of: &u32| self.txs[*of].fate == Fate::Rejected;
-            if let Some(by) = past.spender(input) {
+            if let Some(by) = planted!("avalanche-ledger-not-asked", None, past.spender(input)) {
                 conflict = Some(Conflict::Spent { input: *input, by });
             } else if self.transactions.get(&input.transaction).is_some_and(rejected) {
                 conflict = Some(Conflict::Unfounded(input.transaction));

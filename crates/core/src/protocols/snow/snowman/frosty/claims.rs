@@ -45,6 +45,13 @@ impl Domain {
         planted!("frosty-complaint-of-one", 1, self.committee().witness_of_a_fifth())
     }
 
+    /// The weight of votes that decides: a.
+    pub(in crate::protocols::snow::snowman) fn enough_votes(&self) -> usize {
+        let committee = self.committee();
+        let needed = committee.quorum_of_a_fifth();
+        planted!("frosty-decided-by-a-witness", committee.witness_of_a_fifth(), needed)
+    }
+
     fn all(
         &self,
         signatures: &[Signed],
@@ -82,8 +89,7 @@ impl Domain {
     /// [`Malformed`] if it is of no odd epoch, or fewer than a members signed it in order.
     pub fn decided(&self, decided: &Decided) -> Result<Vec<Check>, Malformed> {
         is_odd(decided.ballot.epoch)?;
-        let needed = self.committee().quorum_of_a_fifth();
-        self.all(&decided.signatures, needed, self.ballot(&decided.ballot))
+        self.all(&decided.signatures, self.enough_votes(), self.ballot(&decided.ballot))
     }
 
     /// What has to hold of a proposal: its leader may make it, and the reports allow it.
@@ -103,7 +109,8 @@ impl Domain {
         let block = *chain.last().unwrap_or(&base.block);
         let tip = Place { height: base.height.plus(chain.len() as u64), block };
         let is_consistent = tip == *place && reports.iter().all(|signed| fits(&signed.report));
-        if !is_consistent || !choice::is_allowed(self.committee(), it) {
+        let is_allowed = choice::is_allowed(self.committee(), it);
+        if !is_consistent || !planted!("frosty-proposal-unjustified", true, is_allowed) {
             return Err(Malformed::Contradiction);
         }
         Ok(reports.iter().map(|signed| self.reported(signed)).collect())
@@ -167,7 +174,8 @@ impl Snowman {
                 self.domain.proposal(from, proposal)
             }
             Word::Vote { ballot, signature } => {
-                if odd.is_none_or(|odd| odd.epoch() != ballot.epoch) {
+                let is_another = odd.is_none_or(|odd| odd.epoch() != ballot.epoch);
+                if planted!("frosty-votes-of-any-epoch", false, is_another) {
                     return Err(Malformed::WrongEpoch);
                 }
                 Ok(vec![one(from, self.domain.ballot(ballot), *signature)])

@@ -20,7 +20,7 @@ impl Snowman {
     /// Whether an odd epoch is under way here: this replica does not poll, and answers as it did
     /// when it entered.
     pub(in crate::protocols::snow::snowman) fn is_frozen(&self) -> bool {
-        self.odd().is_some()
+        planted!("frosty-polls-go-on", false, self.odd().is_some())
     }
 
     /// What this replica answers: the tip, and the block at a height.
@@ -28,7 +28,7 @@ impl Snowman {
         &self,
         height: Height,
     ) -> (Place, Option<BlockId>) {
-        let stand = self.odd().map(|odd| &odd.stand);
+        let stand = planted!("frosty-answers-move", None, self.odd().map(|odd| &odd.stand));
         let frozen = stand.and_then(|stand| Some((stand.tip()?, stand.at(height))));
         frozen.unwrap_or_else(|| (self.tip(), self.preferred_at(height)))
     }
@@ -82,7 +82,7 @@ impl Snowman {
             _ => {
                 let statement = self.domain.complaint(&complaint);
                 frosty.unsigned.insert(statement, Unsigned::Complaint(complaint));
-                frosty.counts.0 += 1;
+                frosty.counts.complaints += 1;
                 fx.output(Output::Sign(statement));
             }
         }
@@ -113,7 +113,14 @@ impl Snowman {
         let (epoch, committee) = (frosty.kept.epoch(), self.domain.committee());
         let all = || frosty.complaints.of_each().filter_map(|(id, it)| Some((id, (*it)?)));
         let certificate = |complaint: Complaint| {
-            let same = all().filter(|(_, (other, _))| *other == complaint);
+            let is_same = |other: Complaint| {
+                planted!(
+                    "frosty-complaints-of-any-block",
+                    other.epoch == complaint.epoch,
+                    other == complaint
+                )
+            };
+            let same = all().filter(|(_, (other, _))| is_same(*other));
             let signed = |(signer, (_, signature))| Signed { signer, signature };
             Certificate { complaint, signatures: same.map(signed).collect() }
         };
@@ -153,7 +160,7 @@ impl Snowman {
         let Some(frosty) = &mut self.frosty else { return };
         let odd = Odd { certificate, round: 0, stand, vote: None };
         Arc::make_mut(&mut frosty.kept).odd = Some(odd);
-        frosty.counts.1 += 1;
+        frosty.counts.begun += 1;
         frosty.forget_epoch();
         self.polls.open.clear();
         self.tree.forget_counts();
@@ -205,6 +212,7 @@ impl Snowman {
         let kept = Arc::make_mut(&mut frosty.kept);
         kept.decided = Some(decided);
         kept.over = kept.over.max(epoch);
+        frosty.counts.decided += 1;
         frosty.accepted();
         if is_over {
             self.end_epoch();

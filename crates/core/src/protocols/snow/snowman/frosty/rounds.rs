@@ -209,7 +209,7 @@ impl Snowman {
         let Some(frosty) = &mut self.frosty else { return };
         let has_voted =
             frosty.odd().and_then(|odd| odd.vote.as_ref()).is_some_and(|it| it.0 >= round);
-        if !has_voted {
+        if !planted!("frosty-votes-twice", false, has_voted) {
             frosty.proposal.get_or_insert(proposal);
         }
     }
@@ -253,7 +253,7 @@ impl Snowman {
     }
 
     pub(super) fn on_vote(&mut self, from: ReplicaId, ballot: Ballot, signature: Signature) {
-        let committee = self.domain.committee();
+        let (committee, needed) = (self.domain.committee(), self.domain.enough_votes());
         let Some(frosty) = &mut self.frosty else { return };
         let is_of_it = frosty.odd().is_some_and(|odd| odd.epoch() == ballot.epoch);
         let Some(place) = frosty.votes.get_mut(from).filter(|_| is_of_it) else { return };
@@ -262,11 +262,14 @@ impl Snowman {
         }
         let same = frosty.votes.of_each().filter_map(|(signer, vote)| {
             let (known, signature) = (*vote)?;
-            (known == ballot).then_some(Signed { signer, signature })
+            let is_same = known == ballot;
+            let is_counted =
+                planted!("frosty-votes-of-any-round", known.place == ballot.place, is_same);
+            is_counted.then_some(Signed { signer, signature })
         });
         let signatures: Vec<Signed> = same.collect();
         let weight: usize = signatures.iter().map(|it| committee.weight(it.signer)).sum();
-        if weight >= committee.quorum_of_a_fifth() {
+        if weight >= needed {
             self.on_decided(Decided { ballot, signatures });
         }
     }

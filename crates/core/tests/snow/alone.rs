@@ -1,0 +1,481 @@
+//! One node of Avalanche, poll by poll: what counts in a poll, what its outcome changes, and what
+//! a node takes from a peer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quorate_core::protocols::snow::avalanche::vertex::MAX_PARENTS;
+use quorate_core::protocols::snow::avalanche::{
+    Avalanche, Conflict, Input, Limits, Malformed, Message, NotTaken, Output, Reason, Settings,
+    Transaction as _, TransactionId, Vertex, VertexId, Vote, Why,
+};
+use quorate_core::protocols::snow::parameters::Parameters;
+use quorate_core::{Digest, Duration, ReplicaId, Time};
+
+use crate::network::{Ledger, Payment, genesis};
+
+/// Seven others, of whom five are asked, and four must agree.
+const NODES: usize = 8;
+const PARAMETERS: Parameters = Parameters { sample: 5, quorum: 4, early: 2, decision: 4 };
+
+/// A question that the node put: its number, the vertex, and who was asked.
+struct Asked {
+    poll: u64,
+    vertex: VertexId,
+    peers: Vec<ReplicaId>,
+}
+
+/// Node 0, its ledger, and what it said.
+struct Alone {
+    node: Avalanche<Payment>,
+    ledger: Ledger,
+    now: Time,
+    asked: VecDeque<Asked>,
+    /// What it answered, by the numbers of the questions.
+    answers: Vec<(u64, Vote)>,
+    sent: usize,
+    accepted: Vec<TransactionId>,
+    rejected: Vec<(TransactionId, Conflict)>,
+    not_taken: Vec<NotTaken>,
+    questions: u64,
+}
+
+fn settings() -> Settings {
+    // Polls one after the other, and no vertices but those of the test.
+    let no_op_after = Duration::from_secs(1000);
+    Settings { polls: 1, no_op_after, ..Settings::new(PARAMETERS) }
+}
+
+fn vertex(parents: &[&Arc<Vertex<Payment>>], payments: &[&Payment]) -> Arc<Vertex<Payment>> {
+    let parents = parents.iter().map(|parent| parent.id()).collect();
+    Arc::new(Vertex::new(parents, payments.iter().map(|payment| (*payment).clone()).collect()))
+}
+
+fn unknown(number: u64) -> VertexId {
+    VertexId(Digest::of("unknown", &number.to_le_bytes()))
+}
+
+impl Alone {
+    fn new(settings: Settings) -> Self {
+        let node = Avalanche::new(settings, ReplicaId(0), &[1; NODES], 7).unwrap();
+        let (asked, answers, accepted) = Default::default();
+        let (rejected, not_taken) = Default::default();
+        let (ledger, now) = (Ledger::new(), Time(0));
+        let (sent, questions) = (0, 0);
+        #[rustfmt::skip]
+        let alone = Self {
+            node, ledger, now, asked, answers, sent, accepted, rejected, not_taken, questions,
+        };
+        alone
+    }
+
+    fn step(&mut self, input: Input<Payment>) {
+        let effects = self.node.step(self.now, input, &self.ledger);
+        let ledger = &mut self.ledger;
+        let outputs = effects.persist(|records| {
+            records.into_iter().for_each(|record| ledger.write(record));
+            Ok::<(), ()>(())
+        });
+        for output in outputs.unwrap() {
+            match output {
+                Output::Send { to, message } => self.note(to, message),
+                Output::Serve { .. } => {}
+                Output::Accepted { transaction, .. } => self.accepted.push(transaction.id()),
+                Output::Rejected { transaction, reason } => {
+                    self.rejected.push((transaction, reason));
+                }
+                Output::NotTaken { reason, .. } => self.not_taken.push(reason),
+            }
+        }
+    }
+
+    fn note(&mut self, to: ReplicaId, message: Message<Payment>) {
+        self.sent += 1;
+        match message {
+            Message::Query { poll, vertex } => match self.asked.back_mut() {
+                Some(asked) if asked.poll == poll => asked.peers.push(to),
+                _ => {
+                    let (vertex, peers) = (vertex.id(), vec![to]);
+                    self.asked.push_back(Asked { poll, vertex, peers });
+                }
+            },
+            Message::Answer { poll, vote } => self.answers.push((poll, vote)),
+            Message::Want(_) | Message::Have(_) => {}
+        }
+    }
+
+    fn hear(&mut self, from: u16, message: Message<Payment>) {
+        self.step(Input::Message { from: ReplicaId(from), message });
+    }
+
+    /// A peer asks about a vertex. Returns the vote, if the node answers at once.
+    fn question(&mut self, from: u16, vertex: &Arc<Vertex<Payment>>) -> Option<Vote> {
+        self.questions += 1;
+        let (poll, vertex) = (self.questions, Arc::clone(vertex));
+        self.hear(from, Message::Query { poll, vertex });
+        self.answer_to(poll)
+    }
+
+    fn answer_to(&self, poll: u64) -> Option<Vote> {
+        let mut answers = self.answers.iter().filter(|(number, _)| *number == poll);
+        answers.next().map(|(_, vote)| vote.clone())
+    }
+
+    /// The next poll: all agree, or all name these vertices against it.
+    fn poll(&mut self, of: &Arc<Vertex<Payment>>, vote: &Vote) {
+        let Asked { poll, vertex, peers } = self.asked.pop_front().expect("a poll");
+        assert_eq!(vertex, of.id(), "another one is asked about");
+        for peer in peers {
+            let vote = vote.clone();
+            self.hear(peer.0, Message::Answer { poll, vote });
+        }
+    }
+
+    /// A vertex of a peer, and the poll of it.
+    fn polled(&mut self, vertex: &Arc<Vertex<Payment>>, vote: &Vote) {
+        self.question(1, vertex);
+        self.poll(vertex, vote);
+    }
+
+    fn why(&self, payment: &Payment) -> Why {
+        self.node.why(&payment.id(), &self.ledger).expect("it is pending")
+    }
+
+    /// Its confidence, and its successful polls in a row.
+    fn counts(&self, payment: &Payment) -> (u64, u32) {
+        let why = self.why(payment);
+        (why.confidence, why.count)
+    }
+
+    fn prefers(&self, payment: &Payment) -> bool {
+        self.node.prefers(&payment.id()).expect("it is known")
+    }
+}
+
+fn against(vertices: &[&Arc<Vertex<Payment>>]) -> Vote {
+    Vote::No(vertices.iter().map(|vertex| vertex.id()).collect())
+}
+
+#[test]
+fn an_answer_counts_once_and_from_those_who_were_asked() {
+    let mut alone = Alone::new(settings());
+    let payment = Payment::new("a", &[genesis(0)]);
+    let vertex = vertex(&[], &[&payment]);
+    assert_eq!(alone.question(1, &vertex), Some(Vote::Yes));
+    let Asked { poll, peers, .. } = alone.asked.pop_front().unwrap();
+    assert_eq!(peers.len(), 5);
+    let yes = |alone: &mut Alone, from| alone.hear(from, Message::Answer { poll, vote: Vote::Yes });
+    // One that was asked says it four times; those who were not asked say it too, and for a poll
+    // that there never was.
+    (0..4).for_each(|_| yes(&mut alone, peers[0].0));
+    let strangers = (0..NODES as u16).filter(|id| !peers.contains(&ReplicaId(*id)));
+    strangers.for_each(|from| yes(&mut alone, from));
+    alone.hear(peers[1].0, Message::Answer { poll: 99, vote: Vote::Yes });
+    assert_eq!(alone.counts(&payment), (0, 0));
+    assert_eq!(alone.node.counts().unasked, 3 + 3 + 1);
+    (1..3).for_each(|at| yes(&mut alone, peers[at].0));
+    assert_eq!(alone.counts(&payment), (0, 0), "three of five are below alpha");
+    yes(&mut alone, peers[3].0);
+    assert_eq!(alone.counts(&payment), (1, 1));
+}
+
+#[test]
+fn silence_is_no_vote() {
+    let mut alone = Alone::new(settings());
+    let payment = Payment::new("a", &[genesis(0)]);
+    let vertex = vertex(&[], &[&payment]);
+    alone.question(1, &vertex);
+    for repeats in 0..=u64::from(settings().repeats) {
+        assert_eq!(alone.node.counts().polls_repeated, repeats);
+        let Asked { poll, peers, .. } = alone.asked.pop_front().expect("it is asked about again");
+        // Three of the five answer.
+        for peer in &peers[..3] {
+            alone.hear(peer.0, Message::Answer { poll, vote: Vote::Yes });
+        }
+        alone.now = alone.now.after(settings().poll_timeout);
+        alone.step(Input::Timeout);
+        assert_eq!(alone.counts(&payment), (0, 0));
+    }
+    assert_eq!((alone.node.counts().polls_won, alone.node.counts().polls_lost), (0, 1));
+}
+
+/// Glacier: an unsuccessful poll begins anew for the vertex, and for the ancestors that the answers
+/// name; for no others.
+#[test]
+fn an_unsuccessful_poll_resets_what_its_answers_name() {
+    let parameters = Parameters { early: 4, decision: 4, ..PARAMETERS };
+    let mut alone = Alone::new(Settings { parameters, ..settings() });
+    let payment = Payment::new("a", &[genesis(0)]);
+    let base = vertex(&[], &[&payment]);
+    alone.polled(&base, &Vote::Yes);
+    let first = vertex(&[&base], &[]);
+    alone.polled(&first, &Vote::Yes);
+    assert_eq!(alone.counts(&payment), (2, 2));
+    let own = vertex(&[&base], &[&Payment::new("b", &[genesis(1)])]);
+    alone.polled(&own, &against(&[&own]));
+    assert_eq!(alone.counts(&payment), (2, 2), "nobody is against it");
+    let other = vertex(&[&base, &first], &[]);
+    alone.polled(&other, &against(&[&base]));
+    assert_eq!(alone.counts(&payment), (2, 0), "chits stay, the counter does not");
+    assert!(alone.accepted.is_empty());
+    // The vertex itself begins anew, whatever is named.
+    let lonely = Payment::new("c", &[genesis(2)]);
+    let third = vertex(&[], &[&lonely]);
+    alone.polled(&third, &Vote::Yes);
+    let copy = vertex(&[&third], &[&lonely]);
+    alone.polled(&copy, &Vote::No(Vec::new()));
+    assert_eq!(alone.why(&lonely).confidence, 1);
+}
+
+#[test]
+fn a_poll_is_one_chit_for_a_transaction_in_two_vertices() {
+    let parameters = Parameters { early: 4, decision: 4, ..PARAMETERS };
+    let mut alone = Alone::new(Settings { parameters, ..settings() });
+    let payment = Payment::new("a", &[genesis(0)]);
+    let first = vertex(&[], &[&payment]);
+    alone.polled(&first, &Vote::Yes);
+    let again = vertex(&[&first], &[&payment]);
+    alone.polled(&again, &Vote::Yes);
+    assert_eq!(alone.counts(&payment), (2, 2));
+}
+
+#[test]
+fn the_first_of_two_rivals_is_preferred_until_the_other_has_more_confidence() {
+    let mut alone = Alone::new(Settings {
+        parameters: Parameters { early: 9, decision: 9, ..PARAMETERS },
+        ..settings()
+    });
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    let first = vertex(&[], &[&one]);
+    alone.polled(&first, &Vote::Yes);
+    alone.polled(&vertex(&[&first], &[]), &Vote::Yes);
+    let second = vertex(&[], &[&other]);
+    assert_eq!(alone.question(2, &second), Some(against(&[&second])));
+    assert!(alone.prefers(&one) && !alone.prefers(&other), "the first is preferred");
+    assert_eq!(
+        alone.why(&other).reason,
+        Reason::Rival { input: genesis(0), rival: one.id() },
+        "and it says so"
+    );
+    // What rests on the second is not preferred either, and the answer names the culprit.
+    let above = vertex(&[&second], &[]);
+    assert_eq!(alone.question(2, &above), Some(against(&[&second])));
+    for (poll, vertex) in [&second, &above].into_iter().enumerate() {
+        alone.poll(vertex, &Vote::Yes);
+        assert_eq!(alone.counts(&other).0, poll as u64 + 1);
+        assert!(alone.prefers(&one) && !alone.prefers(&other), "not more than the first one's");
+    }
+    alone.polled(&vertex(&[&above], &[]), &Vote::Yes);
+    assert!(!alone.prefers(&one) && alone.prefers(&other));
+    assert_eq!(alone.counts(&one), (2, 0), "the counter is of the last one that succeeded");
+}
+
+/// β₁ is for what never had a rival.
+#[test]
+fn one_of_two_rivals_needs_beta_2_and_the_other_is_rejected() {
+    let mut alone = Alone::new(settings());
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    let first = vertex(&[], &[&one]);
+    let second = vertex(&[], &[&other]);
+    alone.question(1, &first);
+    alone.question(2, &second);
+    alone.poll(&first, &Vote::Yes);
+    alone.poll(&second, &Vote::No(Vec::new()));
+    let mut tip = first;
+    // The unsuccessful poll of the rival began the set's counter anew.
+    for count in 1..=PARAMETERS.decision {
+        assert_eq!((count, alone.accepted.len()), (count, 0));
+        let next = vertex(&[&tip], &[]);
+        alone.polled(&next, &Vote::Yes);
+        tip = next;
+    }
+    assert_eq!(alone.accepted, [one.id()]);
+    let spent = Conflict::Spent { input: genesis(0), by: one.id() };
+    assert_eq!(alone.rejected, [(other.id(), spent)]);
+    // Its vertex has left memory. A third spender is measured against the ledger.
+    alone.polled(&vertex(&[&tip], &[]), &Vote::Yes);
+    alone.step(Input::Timeout);
+    let late = Payment::new("late", &[genesis(0)]);
+    let third = vertex(&[], &[&late]);
+    assert!(matches!(alone.question(3, &third), Some(Vote::No(_))));
+    assert_eq!(alone.rejected.last(), Some(&(late.id(), spent)));
+    alone.step(Input::Submit(vec![Payment::new("later", &[genesis(0)])]));
+    assert_eq!(alone.not_taken, [NotTaken::Spent { input: genesis(0), by: one.id() }]);
+}
+
+/// A payment without a rival is accepted early, but not before the vertices that its own vouches
+/// for.
+#[test]
+fn early_acceptance_waits_for_the_parents() {
+    let mut alone = Alone::new(settings());
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    let first = vertex(&[], &[&one]);
+    alone.polled(&first, &Vote::Yes);
+    alone.polled(&vertex(&[], &[&other]), &Vote::No(Vec::new()));
+    alone.polled(&vertex(&[&first], &[]), &Vote::Yes);
+    let honest = Payment::new("honest", &[genesis(1)]);
+    let mut tip = vertex(&[&first], &[&honest]);
+    alone.polled(&tip, &Vote::Yes);
+    for count in 3..=PARAMETERS.decision {
+        assert_eq!((count, alone.accepted.len()), (count, 0));
+        let next = vertex(&[&tip], &[]);
+        alone.polled(&next, &Vote::Yes);
+        tip = next;
+        if count + 1 == PARAMETERS.decision {
+            assert_eq!(alone.why(&honest).reason, Reason::Parents);
+        }
+    }
+    assert_eq!(alone.accepted, [one.id(), honest.id()]);
+}
+
+#[test]
+fn a_payment_is_accepted_after_those_whose_outputs_it_spends() {
+    let mut alone = Alone::new(settings());
+    let below = Payment::new("below", &[genesis(0)]);
+    let above = Payment::new("above", &[below.output(0)]);
+    let first = vertex(&[], &[&below]);
+    alone.polled(&first, &Vote::No(Vec::new()));
+    // It does not vouch for the vertex of what it spends.
+    let second = vertex(&[], &[&above]);
+    alone.polled(&second, &Vote::Yes);
+    alone.polled(&vertex(&[&second], &[]), &Vote::Yes);
+    assert_eq!(alone.accepted, []);
+    assert_eq!(alone.why(&above).reason, Reason::Dependency(below.id()));
+    alone.polled(&vertex(&[&first], &[]), &Vote::Yes);
+    alone.polled(&vertex(&[&first, &second], &[]), &Vote::Yes);
+    assert_eq!(alone.accepted, [below.id(), above.id()]);
+}
+
+#[test]
+fn what_is_no_vertex_is_refused_by_name_and_not_preferred() {
+    let payment = |name: &str, inputs: &[_]| Payment::new(name, inputs);
+    let base = payment("base", &[genesis(0)]);
+    let twice = payment("twice", &[genesis(0), genesis(0)]);
+    let shared = payment("shared", &[genesis(1), genesis(0)]);
+    let within = payment("within", &[base.output(0)]);
+    let parents = (0..=MAX_PARENTS as u64).map(unknown).collect();
+    let many: Vec<_> = (0..257).map(|n| payment(&n.to_string(), &[genesis(n)])).collect();
+    let wide = payment("wide", &(0..257).map(genesis).collect::<Vec<_>>());
+    let cases: [(Vertex<Payment>, Malformed); 7] = [
+        (Vertex::new(parents, Vec::new()), Malformed::Parents(MAX_PARENTS + 1)),
+        (Vertex::new(Vec::new(), many), Malformed::Transactions(257)),
+        (Vertex::new(Vec::new(), vec![wide]), Malformed::Inputs(257)),
+        (Vertex::new(Vec::new(), vec![twice.clone()]), Malformed::SpentTwice(genesis(0))),
+        (Vertex::new(Vec::new(), vec![base.clone(), shared]), Malformed::SpentTwice(genesis(0))),
+        (Vertex::new(Vec::new(), vec![base.clone(); 2]), Malformed::Repeated(base.id())),
+        (Vertex::new(Vec::new(), vec![base.clone(), within]), Malformed::SpentWithin(base.id())),
+    ];
+    let mut alone = Alone::new(settings());
+    for (count, (vertex, expected)) in (1..).zip(cases) {
+        assert_eq!(vertex.check(), Err(expected));
+        assert_eq!(alone.question(1, &Arc::new(vertex)), Some(Vote::No(Vec::new())));
+        assert_eq!(alone.node.counts().refused, count, "{expected}");
+    }
+    assert_eq!((alone.node.held().vertices, alone.asked.len()), (0, 0));
+    alone.step(Input::Submit(vec![twice]));
+    assert_eq!(alone.not_taken, [NotTaken::Malformed]);
+}
+
+/// Questions and answers about what there is not.
+#[test]
+fn what_nobody_knows_costs_nothing() {
+    let mut alone = Alone::new(settings());
+    for number in 0..1000 {
+        alone.hear(1, Message::Want(unknown(number)));
+        alone.hear(1, Message::Answer { poll: number, vote: Vote::Yes });
+        let vertex = Arc::new(Vertex::new(vec![unknown(number)], Vec::new()));
+        alone.hear(1, Message::Have(vertex));
+    }
+    assert_eq!((alone.sent, alone.node.counts().unasked), (0, 2000));
+    assert_eq!(alone.node.held(), Default::default());
+    assert_eq!(alone.node.deadline(), None);
+}
+
+fn limited() -> Settings {
+    let limits = Limits {
+        vertices: 64,
+        weight: 640,
+        orphans: 8,
+        orphans_of_peer: 2,
+        spenders: 4,
+        ..Limits::NODE
+    };
+    Settings { limits, ..settings() }
+}
+
+/// Vertices on parents that there are not: each peer has its places, and they are free again.
+#[test]
+fn a_flood_of_vertices_on_nothing_is_bounded() {
+    let mut alone = Alone::new(limited());
+    let on_nothing = |number| Arc::new(Vertex::new(vec![unknown(number)], Vec::new()));
+    for number in 0..100 {
+        alone.question(1, &on_nothing(number));
+    }
+    assert_eq!((alone.node.held().orphans, alone.node.counts().refused), (2, 98));
+    assert_eq!(alone.answers.len(), 98, "those that are refused are answered");
+    let all: Vec<Payment> =
+        (0..20).map(|n| Payment::new("big", &[genesis(n), genesis(n + 100)])).collect();
+    let big = Arc::new(Vertex::new(vec![unknown(100)], all));
+    assert_eq!(alone.question(2, &big), None, "the first may be as heavy as any");
+    assert_eq!(alone.question(2, &on_nothing(101)), Some(Vote::No(Vec::new())));
+    alone.question(3, &on_nothing(102));
+    assert_eq!(alone.node.held().orphans, 4, "the others have their places");
+    alone.now = alone.now.after(Duration::from_secs(10));
+    alone.step(Input::Timeout);
+    assert_eq!((alone.node.held().orphans, alone.node.deadline()), (0, None));
+}
+
+#[test]
+fn a_flood_of_rivals_is_bounded_and_honest_payments_pass() {
+    let mut alone = Alone::new(limited());
+    for number in 0..100 {
+        let rival = Payment::new(&number.to_string(), &[genesis(0)]);
+        let vote = alone.question(1, &vertex(&[], &[&rival]));
+        assert_eq!(vote == Some(Vote::Yes), number == 0, "the first is preferred");
+    }
+    assert_eq!((alone.node.held().transactions, alone.node.counts().refused), (4, 96));
+    let honest = Payment::new("honest", &[genesis(1)]);
+    assert_eq!(alone.question(2, &vertex(&[], &[&honest])), Some(Vote::Yes));
+}
+
+/// What rests on a payment that is not preferred needs no rival of its own: no spender runs out of
+/// outputs. The oldest give way, and neither memory nor the queue of polls grows.
+#[test]
+fn a_flood_on_top_of_a_double_spend_is_bounded() {
+    let mut alone = Alone::new(limited());
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    alone.question(1, &vertex(&[], &[&one]));
+    let weak = vertex(&[], &[&other]);
+    alone.question(1, &weak);
+    for number in 1..1000 {
+        let payment = Payment::new("flood", &[genesis(number)]);
+        alone.question(1, &vertex(&[&weak], &[&payment]));
+        let held = alone.node.held();
+        assert!(held.vertices <= 64 && held.weight <= 640 && held.queued <= 129, "{held:?}");
+    }
+    assert_eq!(alone.node.counts().forgotten, 1001 - 64);
+    let honest = Payment::new("honest", &[genesis(1000)]);
+    assert_eq!(alone.question(2, &vertex(&[], &[&honest])), Some(Vote::Yes));
+    // What gave way was not rejected: it is taken when it comes again.
+    let first = Payment::new("flood", &[genesis(1)]);
+    alone.question(3, &vertex(&[&weak], &[&first]));
+    assert!(alone.node.transaction(&first.id()).is_some());
+}
+
+/// The same payments in vertex after vertex, each with other parents.
+#[test]
+fn vertices_are_bounded_by_what_they_weigh() {
+    let mut alone = Alone::new(limited());
+    let payments: Vec<_> =
+        (0..20).map(|n| Payment::new(&n.to_string(), &[genesis(n), genesis(n + 100)])).collect();
+    let payments: Vec<&Payment> = payments.iter().collect();
+    let mut tip = vertex(&[], &payments);
+    for _ in 0..30 {
+        alone.question(1, &tip);
+        assert!(alone.node.held().weight <= 640, "{:?}", alone.node.held());
+        tip = vertex(&[&tip], &payments);
+    }
+    // Ten of 61 each; the eleventh is too heavy, and the others rest on it.
+    assert_eq!(alone.node.held().vertices, 10);
+    assert_eq!((alone.node.held().orphans, alone.node.counts().refused), (0, 20));
+}
