@@ -215,7 +215,8 @@ pub(crate) fn verify_bls<'m>(
             Check::Client { .. }
             | Check::Joined { .. }
             | Check::Dealing { .. }
-            | Check::Complaint { .. } => {}
+            | Check::Complaint { .. }
+            | Check::EncryptionKey { .. } => {}
             Check::Replica(share) => claims.share(
                 index,
                 place(share.signer),

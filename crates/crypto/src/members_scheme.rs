@@ -6,13 +6,14 @@ use quorate_core::base::crypto::{
     Check, Form, Round, Scheme, Share, ShareKeys, Signature, Signers,
 };
 use quorate_core::base::types::Digest;
+use quorate_core::planted;
 
 use crate::bls::threshold::{Committee, generation};
 use crate::committee_scheme::{join_shares, verify_bls};
 use crate::ed25519::Ed25519;
 
-/// How many threshold keys are kept, read and checked: those of the epoch, of the one before, of
-/// the next, and some of a client that follows epochs.
+/// How many threshold keys of committees are kept, read and checked: those of the epoch, of the one
+/// before, of the next, and some of a client that follows epochs.
 const KEPT: usize = 8;
 
 /// Verifies signatures of members by the keys that a check names
@@ -20,33 +21,65 @@ const KEPT: usize = 8;
 /// belongs to no epoch. Threads share it by reference.
 ///
 /// Members sign with Ed25519, or with shares of a threshold key of their epoch. Reading such a key
-/// costs a check of every share and of all together, so the latest are kept.
+/// costs a check of every share and of all together, so the latest are kept. Anybody may propose
+/// keys that its members are to have: these take no place of a committee's.
 #[derive(Default)]
 pub struct MembersScheme {
     ed25519: Ed25519,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
     /// By the digest of the shares, the latest last.
-    kept: Mutex<Vec<(Digest, Arc<Committee>)>>,
+    of_committees: Vec<(Digest, Arc<Committee>)>,
+    /// The latest that some change proposes.
+    proposed: Option<(Digest, Arc<Committee>)>,
+}
+
+impl Kept {
+    /// Keys that were proposed are a committee's once its members have signed with them.
+    fn find(&mut self, digest: &Digest, is_proposed: bool) -> Option<Arc<Committee>> {
+        let is = |(kept, _): &&(Digest, Arc<Committee>)| kept == digest;
+        if let Some((_, committee)) = self.of_committees.iter().find(is) {
+            return Some(Arc::clone(committee));
+        }
+        let (digest, committee) = self.proposed.as_ref().filter(is)?.clone();
+        if !is_proposed {
+            self.proposed = None;
+            self.keep(digest, Arc::clone(&committee), false);
+        }
+        Some(committee)
+    }
+
+    fn keep(&mut self, digest: Digest, committee: Arc<Committee>, is_proposed: bool) {
+        if is_proposed {
+            self.proposed = Some((digest, committee));
+            return;
+        }
+        if self.of_committees.len() == KEPT {
+            self.of_committees.remove(0);
+        }
+        self.of_committees.push((digest, committee));
+    }
 }
 
 impl MembersScheme {
-    fn kept(&self) -> MutexGuard<'_, Vec<(Digest, Arc<Committee>)>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The committee of these shares; `None` if they do not lie on one polynomial.
-    fn committee(&self, keys: &ShareKeys) -> Option<Arc<Committee>> {
+    fn committee(&self, keys: &ShareKeys, is_proposed: bool) -> Option<Arc<Committee>> {
         let digest = keys.digest();
-        let known = self.kept().iter().find(|(kept, _)| *kept == digest).cloned();
-        if let Some((_, committee)) = known {
-            return Some(committee);
+        // Two lines, so that the lock is free while keys are read.
+        let known = self.kept().find(&digest, is_proposed);
+        if known.is_some() {
+            return known;
         }
         let shares: Vec<&[u8]> = keys.keys().map(<[u8; _]>::as_slice).collect();
         let committee = Arc::new(Committee::of_shares(&shares, keys.quorum())?);
-        let mut kept = self.kept();
-        if kept.len() == KEPT {
-            kept.remove(0);
-        }
-        kept.push((digest, Arc::clone(&committee)));
+        self.kept().keep(digest, Arc::clone(&committee), is_proposed);
         Some(committee)
     }
 
@@ -60,7 +93,10 @@ impl MembersScheme {
         joined.sort_by_key(|(keys, index, _)| (keys.digest(), *index));
         for same in joined.chunk_by(|one, next| one.0 == next.0) {
             let Some((keys, ..)) = same.first() else { continue };
-            let Some(committee) = self.committee(keys) else { continue };
+            // What members sign as they vote is checked by the keys of a committee.
+            let is_proposed = !same.iter().all(|(_, _, check)| check.is_joined());
+            let is_proposed = planted!("made-up-keys-kept", false, is_proposed);
+            let Some(committee) = self.committee(keys, is_proposed) else { continue };
             let checks = same.iter().map(|(_, index, check)| (*index, *check));
             let place = |signer| keys.place(signer).unwrap_or(usize::MAX);
             verify_bls(committee.claims(), checks, &place, verdicts);
@@ -85,6 +121,10 @@ impl Scheme for MembersScheme {
                     };
                     *verdict = read(round).is_some_and(|it| holds(it, dealing, &complaint));
                 }
+                Check::EncryptionKey { context, key, proof } => {
+                    let key = generation::EncryptionKey::read(key);
+                    *verdict = key.is_some_and(|key| key.has_proved(&context.0, proof));
+                }
                 _ => {}
             }
         }
@@ -100,7 +140,7 @@ impl Scheme for MembersScheme {
         if shares.iter().map(|share| share.signer).collect::<Signers>().len() != shares.len() {
             return None;
         }
-        let committee = self.committee(keys)?;
+        let committee = self.committee(keys, false)?;
         join_shares(&committee, form, shares, &|signer| keys.place(signer))
     }
 }

@@ -24,8 +24,11 @@ fn own_key(id: u16) -> SecretKey {
     SecretKey::from_seed(&[id as u8 + 1; 32])
 }
 
-fn decryption_key(id: u16, epoch: u64) -> generation::DecryptionKey {
-    generation::DecryptionKey::from_seed(&[id as u8 + 1 + 16 * (epoch as u8 + 1); 32])
+/// A member's key for one plan alone.
+fn decryption_key(id: u16, epoch: u64, serial: u64) -> generation::DecryptionKey {
+    let mut seed = [id as u8 + 1 + 16 * (epoch as u8 + 1); 32];
+    seed[0] = serial as u8;
+    generation::DecryptionKey::from_seed(&seed)
 }
 
 fn administrator() -> SecretKey {
@@ -90,7 +93,8 @@ impl Cluster {
         let voters = voters.filter(|(_, it)| it.as_ref().is_some_and(|it| !it.is_learner()));
         let dealers = voters.map(|(id, _)| {
             let (id, key) = (ReplicaId(id as u16), own_key(id as u16).public_key());
-            let encryption = decryption_key(id.0, ends.0).public_key().to_bytes();
+            let serial = self.generations.next_serial();
+            let encryption = decryption_key(id.0, ends.0, serial).public_key().to_bytes();
             Dealer { id, key, encryption }
         });
         let (serial, change) = (self.generations.next_serial(), change.digest());
@@ -125,7 +129,8 @@ impl Cluster {
     fn begin(&mut self, plan: &Plan) {
         let client = administrator();
         let approvals = vec![(client.public_key(), client.sign(&plan.approval(&CHAIN)))];
-        let step = Step::Begin { plan: plan.clone(), approvals };
+        let proofs = proofs_of(plan);
+        let step = Step::Begin { plan: plan.clone(), proofs, approvals };
         assert_eq!(self.order(&step), Ok(plan.serial));
     }
 
@@ -209,7 +214,7 @@ impl Cluster {
         let ids = || plan.dealers.iter().map(|dealer| dealer.id);
         let keys = ShareKeys::new(plan.quorum(), ids().zip(outcome.members).collect()).unwrap();
         let share = |(at, id): (usize, ReplicaId)| {
-            let share = taken.share(at, &decryption_key(id.0, plan.ends.0)).unwrap();
+            let share = taken.share(at, &decryption_key(id.0, plan.ends.0, plan.serial)).unwrap();
             (id, ConsensusKey::dealt(share))
         };
         Generated { keys, shares: ids().enumerate().map(share).collect() }
@@ -224,6 +229,15 @@ impl Cluster {
     fn holds(&self, check: Check) -> bool {
         self.scheme.verify(&[self.committee.by_key(check)]) == [true]
     }
+}
+
+/// Of all members, that they have the secret halves of their encryption keys.
+fn proofs_of(plan: &Plan) -> Vec<[u8; 64]> {
+    let prove = |dealer: &Dealer| {
+        let context = dealer.possession(&CHAIN, plan.ends, plan.serial);
+        decryption_key(dealer.id.0, plan.ends.0, plan.serial).prove(&context.0)
+    };
+    plan.dealers.iter().map(prove).collect()
 }
 
 fn threshold_key(share: &quorate_crypto::bls::SecretKey) -> [u8; 96] {
@@ -310,7 +324,7 @@ fn a_dealer_of_a_share_that_does_not_fit_is_shown_to_all_and_the_others_make_the
         taken.take_dealing(at(*dealer), dealing).unwrap();
         dealings.insert(*dealer, dealing.clone());
     }
-    let complaints = taken.complaints(at(victim), &decryption_key(victim.0, 0)).unwrap();
+    let complaints = taken.complaints(at(victim), &decryption_key(victim.0, 0, 1)).unwrap();
     assert_eq!(complaints.len(), 1);
     let complain = |dealer: ReplicaId, recipient: ReplicaId, evidence| {
         let (plan, dealing) = (plan.clone(), dealings[&dealer].clone());
@@ -369,7 +383,8 @@ fn nobody_deals_in_the_name_of_another_or_what_was_dealt_elsewhere() {
     *changed.last_mut().unwrap() ^= 1;
     assert_eq!(cluster.order(&signed(&plan, 1, &changed)), refused);
     // A dealing of the generation before.
-    let next = Plan { serial: 2, ..plan.clone() };
+    let next = cluster.plan(&change);
+    assert_eq!(next.serial, 2);
     cluster.begin(&next);
     assert_eq!(cluster.order(&signed(&next, 1, dealing)), refused);
     assert!(cluster.order(&Cluster::deal(&next, ReplicaId(1), &[])).is_ok());

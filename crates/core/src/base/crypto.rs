@@ -20,7 +20,7 @@ use bytes::Bytes;
 use crate::base::types::{Digest, Epoch, MAX_REPLICAS, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
-pub use round::{COMPLAINT_BYTES, ENCRYPTION_KEY_BYTES, Round};
+pub use round::{COMPLAINT_BYTES, ENCRYPTION_KEY_BYTES, ENCRYPTION_PROOF_BYTES, Round};
 pub use shares::{SHARE_KEY_BYTES, ShareKeys};
 
 /// A client's public key (Ed25519).
@@ -366,10 +366,19 @@ pub enum Check {
         /// The secret that shows the share, and its proof.
         evidence: [u8; COMPLAINT_BYTES],
     },
+    /// The owner of a key that shares are encrypted to knows its secret half.
+    EncryptionKey {
+        /// What the proof is made for: it serves nowhere else.
+        context: Digest,
+        /// The key.
+        key: [u8; ENCRYPTION_KEY_BYTES],
+        /// The proof.
+        proof: [u8; ENCRYPTION_PROOF_BYTES],
+    },
 }
 
 impl Check {
-    /// The signature that has to hold; none of a dealing or a complaint, which are proved.
+    /// The signature that has to hold; none of what is proved and not signed.
     #[must_use]
     pub fn signature(&self) -> Option<&Signature> {
         match self {
@@ -378,19 +387,65 @@ impl Check {
             | Self::Aggregate { signature, .. }
             | Self::Threshold { signature, .. } => Some(signature),
             Self::Joined { check, .. } => check.signature(),
-            Self::Dealing { .. } | Self::Complaint { .. } => None,
+            Self::Dealing { .. } | Self::Complaint { .. } | Self::EncryptionKey { .. } => None,
+        }
+    }
+
+    /// What it costs to verify, in signatures of a batch. Limits on checks count this: a dealing
+    /// costs hundreds. Reading a point of BLS12-381 in G2, or multiplying one, costs about four.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        /// A pairing, or a proof over ristretto255.
+        const PROOF: usize = 32;
+        let read = |round: &Round| PROOF + round.keys.len() / 4 + 4 * round.quorum;
+        match self {
+            Self::Client { .. }
+            | Self::Replica(_)
+            | Self::Aggregate { .. }
+            | Self::Threshold { .. } => 1,
+            // What all members signed with shares that nobody knows yet costs as many keys.
+            Self::Joined { .. } => 10,
+            Self::Dealing { round, .. } => read(round),
+            Self::Complaint { round, .. } => read(round) + PROOF + 4 * round.quorum,
+            Self::EncryptionKey { .. } => 4,
+        }
+    }
+
+    /// Whether it may be remembered that it holds: it is short, and not of keys that anybody may
+    /// have made up.
+    #[must_use]
+    pub fn may_be_kept(&self) -> bool {
+        match self {
+            Self::Client { .. }
+            | Self::Replica(_)
+            | Self::Aggregate { .. }
+            | Self::Threshold { .. } => true,
+            Self::Joined { .. }
+            | Self::Dealing { .. }
+            | Self::Complaint { .. }
+            | Self::EncryptionKey { .. } => false,
         }
     }
 
     /// Whether replicas signed it in this epoch, and it is [joined](Statement::is_joined).
     #[must_use]
     pub fn is_of_joined(&self, epoch: Epoch) -> bool {
-        let is = |statement: &Statement| statement.epoch() == epoch && statement.is_joined();
+        self.is_of_all(|statement| statement.epoch() == epoch && statement.is_joined())
+    }
+
+    /// The same in any epoch.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.is_of_all(Statement::is_joined)
+    }
+
+    /// Whether replicas signed it, and this is true of each statement.
+    fn is_of_all(&self, is: impl Fn(&Statement) -> bool) -> bool {
         match self {
             Self::Replica(Share { statement, .. }) | Self::Threshold { statement, .. } => {
                 is(statement)
             }
-            Self::Aggregate { parts, .. } => parts.iter().all(|(statement, _)| is(statement)),
+            Self::Aggregate { parts, .. } => parts.iter().all(|(part, _)| is(part)),
             _ => false,
         }
     }

@@ -57,7 +57,8 @@ use bytes::Bytes;
 
 use crate::base::crypto::{Check, Kind, PublicKey, Signature, Statement};
 use crate::base::membership::{
-    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, Rules, encode_members,
+    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, ReplicaKey, Rules,
+    encode_members,
 };
 use crate::base::types::{Digest, Epoch, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
@@ -482,12 +483,7 @@ impl SignedChange {
     /// A change that brings no shares: the members that count must be the same, and keep theirs.
     fn with_the_former_key(next: Committee, current: &Committee) -> Result<Committee, Refusal> {
         let Some(shares) = current.shares() else { return Ok(next) };
-        let of = |committee: &Committee| {
-            let voters = committee.voters();
-            let voters = voters.map(|id| (id, committee.key(id).cloned(), committee.weight(id)));
-            voters.collect::<Vec<_>>()
-        };
-        if of(&next) != of(current) {
+        if !have_the_voters_of(next.members(), current) {
             return Err(Refusal::NoShares);
         }
         Ok(next.with_shares((**shares).clone())?)
@@ -497,8 +493,12 @@ impl SignedChange {
     /// commands above one that may, and a stranger who could make one would keep blocks empty.
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
-        let may_have_shares = current.shares().is_some() || self.shares.is_none();
-        self.change.ends == current.epoch() && may_have_shares && self.is_approved(current)
+        let has_what_it_needs = match (current.shares(), &self.shares) {
+            (None, shares) => shares.is_none(),
+            (Some(_), None) => have_the_voters_of(&self.change.members, current),
+            (Some(_), Some(_)) => true,
+        };
+        self.change.ends == current.epoch() && has_what_it_needs && self.is_approved(current)
     }
 
     /// Whether as many administrators signed it as must.
@@ -508,6 +508,17 @@ impl SignedChange {
         !governance.administrators.is_empty()
             && approvals::are_enough(&self.approvals, governance).is_ok()
     }
+}
+
+/// Whether those of these members that count are the ones of a committee, with the same keys and
+/// weights.
+fn have_the_voters_of(members: &[Option<Member>], committee: &Committee) -> bool {
+    let count = |members: &[Option<Member>]| -> Vec<(usize, ReplicaKey, u16)> {
+        let members = members.iter().enumerate().filter_map(|(id, it)| Some((id, it.as_ref()?)));
+        let voters = members.filter(|(_, member)| !member.is_learner());
+        voters.map(|(id, member)| (id, member.key.clone(), member.weight)).collect()
+    };
+    count(members) == count(committee.members())
 }
 
 impl Encode for Change {

@@ -140,7 +140,8 @@ impl<S: StateMachine> Execution<S> {
         let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
         let skipped = BTreeSet::new();
         let clients = Arc::clone(sessions.clients());
-        let sessions = sessions.with_rights(clients, members.committee().cloned());
+        let mut sessions = sessions.with_rights(clients, members.committee().cloned());
+        sessions.admit_dealers(members.generations());
         let mut state = Self {
             application,
             sessions,
@@ -207,7 +208,11 @@ impl<S: StateMachine> Execution<S> {
         frames: &[SharedFrame],
     ) -> Result<(Vec<(PublicKey, Outcome)>, u64), ExecutionError> {
         let plan = self.sessions.plan(height, frames);
+        let generations = Arc::clone(self.members.generations());
         let (replies, commands) = self.apply(height, view, block_id, &plan)?;
+        if !Arc::ptr_eq(&generations, self.members.generations()) {
+            self.sessions.admit_dealers(self.members.generations());
+        }
         let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
             self.halted = Some(error.clone());

@@ -21,7 +21,7 @@
 //! A complaint counts until the change executes. A change names the generation by a
 //! [digest](Generation::digest) of the dealings and the disqualified, and each next member signs
 //! that: with its own key, and with its share of the new key. So a dealing or a complaint that came
-//! in between makes the change void, and the members look again. That happens once for each dealer
+//! in between makes the change void, and the members look again. That happens twice for each dealer
 //! at most. A phase for complaints would end too early for a member that is slow, and never in a
 //! cluster that is idle: heights grow with commands.
 //!
@@ -33,11 +33,23 @@
 //! they are to be ready for. A generation that failed, or is of no use any more, is begun again
 //! under the next serial. A change of the members ends it.
 //!
+//! # Encryption keys
+//!
+//! Whoever has a member's encryption key reads its shares of all dealings in the log, and the log
+//! is kept for years. So a member makes a key and a seed for one plan, and erases them with the
+//! share. It proves each key for the plan's epoch and serial, and a plan rests on these proofs: no
+//! key serves a second plan unless its owner proves it again. One that is no key is refused before
+//! anybody deals, rather than end a generation in which nobody is to blame.
+//!
 //! # What is verified, and when
 //!
 //! A step carries its whole [`Plan`]. So its signatures and proofs are verified from the command
 //! alone, before any replica votes for its block, as the approvals of a change are. Execution
-//! compares digests, and needs no cryptography. Who has the old committee's word for the new key?
+//! compares digests, and needs no cryptography. Proofs cost a lot, so a replica verifies a step that
+//! a client sends or a peer passes on only if it could be [carried out](Generations::after) now.
+//! A step in a proposal it verifies in any case: all replicas must agree on what a block rests on.
+//!
+//! Who has the old committee's word for the new key?
 //! Whoever has the epoch's end: the sealed state names the next members with the public keys of
 //! their shares.
 
@@ -229,6 +241,10 @@ impl Generations {
             return Err(Refusal::Serial { found, next });
         }
         plan.is_sound()?;
+        let former = self.current.as_ref().and_then(|current| plan.repeats(&current.plan));
+        if let Some(id) = planted!("encryption-key-used-again", None, former) {
+            return Err(Refusal::FormerKey(id));
+        }
         let (dealt, disqualified) = (BTreeMap::new(), BTreeMap::new());
         let current = Some(Generation { plan: plan.clone(), begun, dealt, disqualified });
         Ok((Self { begun: next, current }, next))

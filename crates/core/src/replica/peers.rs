@@ -174,11 +174,21 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let bytes = bytes_of(&frames);
         // What is asked for is of a block of this epoch. A relayed frame may get into a later one.
         let rules = if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
+        let frames = if relays { self.expected_frames(frames) } else { frames };
         let frames = self.unknown_frames(frames, rules);
         if !frames.is_empty() {
             let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };
             self.verify(now, pending, Some((from, bytes)), fx);
         }
+    }
+
+    /// Those of passed on frames that are worth their proofs. The peer may have executed more, or
+    /// less: it is not to blame for the others.
+    fn expected_frames(&self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
+        let (members, height) = (self.execution.members(), self.execution.height());
+        let is_expected = |frame: &SharedFrame| members.expects(frame, height);
+        frames.retain(|frame| planted!("steps-of-no-plan-verified", true, is_expected(frame)));
+        frames
     }
 
     fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Types>) {

@@ -62,8 +62,9 @@ fn change() -> Change {
 
 fn plan(serial: u64) -> Plan {
     let dealer = |id: u16| {
-        let (key, encryption) = (PublicKey([id as u8 + 1; 32]), [id as u8 + 60; 32]);
-        Dealer { id: ReplicaId(id), key, encryption }
+        // Each plan has encryption keys of its own.
+        let encryption = [id as u8 + 60 + 10 * serial as u8; 32];
+        Dealer { id: ReplicaId(id), key: PublicKey([id as u8 + 1; 32]), encryption }
     };
     let (ends, change) = (Epoch(0), change().digest());
     Plan { ends, serial, change, open_blocks: OPEN, dealers: (0..5).map(dealer).collect() }
@@ -74,7 +75,12 @@ fn approvals(count: u8) -> Vec<(PublicKey, Signature)> {
 }
 
 fn begin(serial: u64) -> Step {
-    Step::Begin { plan: plan(serial), approvals: approvals(2) }
+    begin_by(plan(serial), approvals(2))
+}
+
+fn begin_by(plan: Plan, approvals: Vec<(PublicKey, Signature)>) -> Step {
+    let proofs = plan.dealers.iter().map(|dealer| [dealer.id.0 as u8; 64]).collect();
+    Step::Begin { plan, proofs, approvals }
 }
 
 fn dealing_of(dealer: u16) -> Bytes {
@@ -275,7 +281,7 @@ fn plans_that_make_no_key_are_refused() {
     let mut refused = |alter: &dyn Fn(&mut Plan)| {
         let mut plan = plan(1);
         alter(&mut plan);
-        ledger.refused(&Step::Begin { plan, approvals: approvals(2) })
+        ledger.refused(&begin_by(plan, approvals(2)))
     };
     let most = MAX_OPEN_BLOCKS;
     assert_eq!(refused(&|plan| plan.dealers.truncate(3)), text(Refusal::Dealers(3)));
@@ -288,7 +294,7 @@ fn plans_that_make_no_key_are_refused() {
     }
     let (found, current) = (Epoch(1), Epoch(0));
     assert_eq!(refused(&|plan| plan.ends = Epoch(1)), text(Refusal::Epoch { found, current }));
-    let step = Step::Begin { plan: plan(1), approvals: approvals(1) };
+    let step = begin_by(plan(1), approvals(1));
     assert_eq!(ledger.refused(&step), text(Refusal::NotApproved { found: 1, needed: 2 }));
     // It is alone in its frame, or nobody has verified it.
     let pair = [begin(1).to_command(), b"x".to_vec()];
@@ -426,7 +432,20 @@ fn a_frame_rests_on_what_its_rules_know() {
     for step in [&begin(1), &dealt, &shown] {
         assert_eq!(checks(step, OLD).len(), 1, "the client's");
     }
-    assert_eq!(checks(&begin(1), NEW).len(), 3);
+    // Two administrators', and one proof of each encryption key.
+    let begun = checks(&begin(1), NEW);
+    assert_eq!(begun.len(), 1 + 2 + 5);
+    let dealer = plan(1).dealers[4];
+    let context = dealer.possession(&CHAIN, Epoch(0), 1);
+    let proof = Check::EncryptionKey { context, key: dealer.encryption, proof: [4; 64] };
+    assert_eq!(begun.last(), Some(&proof));
+    let elsewhere = [
+        dealer.possession(&GENESIS, Epoch(0), 1),
+        dealer.possession(&CHAIN, Epoch(1), 1),
+        dealer.possession(&CHAIN, Epoch(0), 2),
+        Dealer { id: ReplicaId(3), ..dealer }.possession(&CHAIN, Epoch(0), 1),
+    ];
+    assert!(elsewhere.iter().all(|other| *other != context), "a proof serves one plan alone");
     let [_, signed, proved] = &checks(&dealt, NEW)[..] else { panic!("three checks") };
     let statement = plan(1).dealing(&CHAIN, ReplicaId(2), &dealing_of(2));
     let (key, signature) = (plan(1).dealers[2].key, Signature::NONE);

@@ -2,6 +2,8 @@ use crate::base::types::Digest;
 
 /// Bytes in a key that shares are encrypted to.
 pub const ENCRYPTION_KEY_BYTES: usize = 32;
+/// Bytes in a proof that the owner of such a key knows its secret half.
+pub const ENCRYPTION_PROOF_BYTES: usize = 64;
 /// Bytes in the evidence of a complaint.
 pub const COMPLAINT_BYTES: usize = 96;
 

@@ -193,6 +193,16 @@ impl Committee {
         Rules { core, ..rules }
     }
 
+    /// The newest rules worth switching on, of those that programs support. Rules that are for
+    /// members with a threshold key alone are of no use to others, whose chain never has one: they
+    /// come with the rules behind them.
+    #[must_use]
+    pub fn offers(&self, supported: Rules) -> Rules {
+        let is_for_shares = supported.core == Rules::GENERATED_KEYS && self.shares.is_none();
+        let core = if is_for_shares { Rules::GENERATED_KEYS - 1 } else { supported.core };
+        Rules { core: core.max(self.rules.core), ..supported }
+    }
+
     /// The public keys of the shares that its members sign with, if they have a threshold key.
     #[must_use]
     pub fn shares(&self) -> Option<&Arc<ShareKeys>> {

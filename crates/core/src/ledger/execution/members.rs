@@ -8,6 +8,7 @@ use crate::base::types::{Digest, Height};
 use crate::base::wire::{DecodeError, Encode as _, Reader};
 use crate::ledger::approvals;
 use crate::ledger::change::{self, SignedChange};
+use crate::ledger::frame::Frame;
 use crate::ledger::generation::{self, Generations, Step};
 
 /// The members of the current epoch, and those of the next once this one is sealed. Nobody where
@@ -114,13 +115,47 @@ impl Members {
         }
         let signed = SignedChange::of_command_under(command, current.rules());
         let signed = signed.map_err(change::Refusal::Unreadable)?;
+        self.judge_signed(&signed, current, opening)
+    }
+
+    fn judge_signed(
+        &self,
+        signed: &SignedChange,
+        current: &Committee,
+        opening: Opening,
+    ) -> Result<Committee, Refusal> {
         let next = signed.judge(current, opening)?;
         if let Some(shares) = &signed.shares {
             // The block of the change is below the one that opens the next epoch.
             let height = Height(opening.height.0.saturating_sub(1));
-            self.generations.allow(&signed, shares, &next, height)?;
+            self.generations.allow(signed, shares, &next, height)?;
         }
         Ok(next)
+    }
+
+    /// Whether a frame is worth the proofs that it rests on, as far as the state of height `height`
+    /// tells: a step of a key generation, or a change that brings shares, must be one that could be
+    /// carried out next. Any other frame is worth its signatures. It costs no cryptography.
+    ///
+    /// Peers and clients can make up proofs that hold, at their leisure, for generations that nobody
+    /// has begun, and each costs replicas hundreds of signatures.
+    #[must_use]
+    pub fn expects(&self, frame: &Frame, height: Height) -> bool {
+        let Some(current) = self.current.as_ref().filter(|it| it.shares().is_some()) else {
+            return true;
+        };
+        let next = height.next();
+        if let Some(Ok(step)) = frame.step(current.rules()) {
+            return self.next.is_none()
+                && step.is_of_administrators(current)
+                && self.generations.after(&step, current, next).is_ok();
+        }
+        let Some(Ok(change)) = frame.change(current.rules()) else { return true };
+        let opening = Opening { height: next.next(), ..current.opening() };
+        change.shares.is_none()
+            || self.next.is_none()
+                && change.is_of_administrators(current)
+                && self.judge_signed(&change, current, opening).is_ok()
     }
 
     /// Executes a step of a key generation, in the block of height `height`. Returns the reply.

@@ -49,6 +49,11 @@ pub enum Refusal {
     /// Two dealers have one key.
     #[error("two of the members that are to deal have the same key, or the same encryption key")]
     SharedKey,
+    /// A dealer has an encryption key of the plan before.
+    #[error(
+        "replica {0} has the encryption key that it had in the generation before: it makes a fresh one"
+    )]
+    FormerKey(ReplicaId),
     /// It would be open for no time, or for too long.
     #[error("a key generation is open for 1 to {most} blocks, not for {found}")]
     OpenBlocks {

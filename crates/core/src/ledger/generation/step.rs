@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::plan::Plan;
-use crate::base::crypto::{COMPLAINT_BYTES, Check, Signature};
+use crate::base::crypto::{COMPLAINT_BYTES, Check, ENCRYPTION_PROOF_BYTES, Signature};
 use crate::base::membership::{Committee, MAX_REPLICAS, Rules};
 use crate::base::types::{Digest, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
@@ -25,6 +25,9 @@ pub enum Step {
     Begin {
         /// What with.
         plan: Plan,
+        /// Of each dealer, that it knows the secret half of its encryption key: over
+        /// [`Dealer::possession`](super::Dealer::possession).
+        proofs: Vec<[u8; ENCRYPTION_PROOF_BYTES]>,
         /// Of administrators, over [`Plan::approval`].
         approvals: Approvals,
     },
@@ -123,7 +126,15 @@ impl Step {
     pub fn checks(&self, chain: &Digest) -> Vec<Check> {
         let round = || Arc::new(self.plan().round(chain));
         match self {
-            Self::Begin { plan, approvals } => approvals::checks(approvals, plan.approval(chain)),
+            Self::Begin { plan, proofs, approvals } => {
+                let mut checks = approvals::checks(approvals, plan.approval(chain));
+                let proofs = planted!("encryption-keys-unproved", &[][..], &proofs[..]);
+                checks.extend(plan.dealers.iter().zip(proofs).map(|(dealer, proof)| {
+                    let context = dealer.possession(chain, plan.ends, plan.serial);
+                    Check::EncryptionKey { context, key: dealer.encryption, proof: *proof }
+                }));
+                checks
+            }
             Self::Deal { plan, dealer, dealing, signature } => {
                 // One without a place was refused as it was read.
                 let Some(at) = plan.place(*dealer) else { return Vec::new() };
@@ -145,15 +156,16 @@ impl Step {
     }
 }
 
-/// The plan ‖ 1 for a beginning, and the approvals; 2 for a dealing, its dealer u16, the dealing
+/// The plan ‖ 1 for a beginning, a proof of 64 bytes for each dealer and the approvals; 2 for a dealing, its dealer u16, the dealing
 /// and the signature; 3 for a complaint, the dealer u16, the dealing, the recipient u16 and the
 /// evidence.
 impl Encode for Step {
     fn encode(&self, out: &mut Vec<u8>) {
         self.plan().encode(out);
         match self {
-            Self::Begin { approvals, .. } => {
+            Self::Begin { proofs, approvals, .. } => {
                 out.push(1);
+                proofs.iter().for_each(|proof| out.extend_from_slice(proof));
                 approvals::encode(approvals, out);
             }
             Self::Deal { dealer, dealing, signature, .. } => {
@@ -181,7 +193,11 @@ impl Decode for Step {
             None => Err(DecodeError::Invalid { field: "dealer: not one of the plan" }),
         };
         match reader.u8()? {
-            1 => Ok(Self::Begin { approvals: approvals::decode(reader)?, plan }),
+            1 => {
+                let proofs = plan.dealers.iter().map(|_| reader.array());
+                let proofs = proofs.collect::<Result<_, DecodeError>>()?;
+                Ok(Self::Begin { proofs, approvals: approvals::decode(reader)?, plan })
+            }
             2 => {
                 let dealer = of_plan(ReplicaId::decode(reader)?)?;
                 let dealing = reader.byte_string("a dealing", MAX_DEALING_BYTES)?;

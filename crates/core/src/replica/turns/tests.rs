@@ -20,7 +20,7 @@ fn cost(peer: u16, checks: usize, bytes: usize) -> Cost {
 fn order(turns: &mut Turns, now: Time) -> Vec<u64> {
     let next = || {
         let piece = turns.next(now)?;
-        turns.came_back(piece.checks.len());
+        turns.came_back(piece.weight());
         Some(piece.ask)
     };
     std::iter::from_fn(next).collect()
