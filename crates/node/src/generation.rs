@@ -88,7 +88,7 @@ pub(crate) async fn run(part: Part) {
 impl Part {
     /// Does what is to be done. Returns whether to look again soon.
     async fn look(&self) -> bool {
-        let Some(Seen { committee, generations }) = self.board.seen() else { return false };
+        let Some(Seen { committee, generations, .. }) = self.board.seen() else { return false };
         let Some(generation) = generations.current() else { return false };
         let taken = self.take_part(&committee, generation).await;
         let serial = generation.plan().serial;
@@ -269,10 +269,32 @@ impl Part {
         let mut chain = self.following.begin();
         // They were verified before they were written down here.
         while let Ok(true) = chain.take(self.epochs.handovers(chain.committee().epoch())) {}
-        let ordered = carried_out(step.to_command(), &self.cluster, &chain, signer).await;
-        ordered
-            .map(drop)
-            .map_err(|error| Wait::to_try_again(format!("its step could not be ordered: {error}")))
+        let ordered = carried_out(step.to_command(), &self.cluster, &chain, signer);
+        tokio::pin!(ordered);
+        loop {
+            tokio::select! {
+                done = &mut ordered => {
+                    let failed = |error| format!("its step could not be ordered: {error}");
+                    return done.map(drop).map_err(|error| Wait::to_try_again(failed(error)));
+                }
+                () = self.board.changed() => {
+                    if !self.is_wanted(step) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a step is still to be ordered: another member may have complained of the same dealer.
+    fn is_wanted(&self, step: &Step) -> bool {
+        let Some(Seen { generations, .. }) = self.board.seen() else { return false };
+        let current = generations.current().filter(|it| it.plan() == step.plan());
+        current.is_some_and(|generation| match step {
+            Step::Deal { dealer, .. } => !generation.dealt().contains_key(dealer),
+            Step::Complain { dealer, .. } => !generation.disqualified().contains_key(dealer),
+            Step::Begin { .. } => false,
+        })
     }
 }
 

@@ -196,7 +196,7 @@ fn a_dealer_that_cheats_is_named_and_the_others_make_the_key() {
     let promotes = submits(&cluster, &file);
     wait_until("the generation is under way", || generating(&cluster)["serial"] == 1);
     let members = committee(&cluster);
-    let said = cluster.runtime.block_on(generation::told(&members));
+    let said = cluster.runtime.block_on(generation::told(&members, None));
     let plan = generation::newest(&said).unwrap().1.plan().clone();
     let victim = plan.place(quorate_core::ReplicaId(0)).unwrap();
     deal_wrongly(&cluster, &plan, 3, &[victim]);

@@ -10,10 +10,10 @@ use super::frame::{self, SharedFrame};
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection, Unproven};
 use super::packed::Packed;
 pub use super::program::Program;
-use crate::base::crypto::Signature;
+use crate::base::crypto::{PublicKey, Signature};
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
-pub use generating::{Generating, ShareWord};
+pub use generating::{Generating, OfferedKey, ShareWord};
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
@@ -104,6 +104,8 @@ pub enum Request {
     Generation {
         /// Chosen by the client, repeated in the answer.
         id: u64,
+        /// The own key that the replica is to deal by: its key of the next epoch.
+        key: PublicKey,
     },
     /// Send what this member dealt in the key generation under way.
     Dealing {

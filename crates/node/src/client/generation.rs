@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{ClientSigner, PublicKey, Signer as _};
+use quorate_core::base::crypto::{ClientSigner, ENCRYPTION_PROOF_BYTES, PublicKey, Signer as _};
 use quorate_core::base::wire::{DecodeError, Encode, Reader, put_bytes};
-use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, Request, Response};
+use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, OfferedKey, Request, Response};
 use quorate_core::ledger::approvals::Approvals;
 use quorate_core::ledger::change::{Change, SignedChange};
 use quorate_core::ledger::generation::{Dealer, Generation, Plan, Standing, Step};
@@ -35,8 +35,17 @@ const MAGIC: &[u8] = b"quorate change and generation 1";
 pub struct Begin {
     /// What it is begun with.
     pub plan: Plan,
+    /// Of its dealers, each for its encryption key.
+    pub proofs: Vec<[u8; ENCRYPTION_PROOF_BYTES]>,
     /// Of administrators.
     pub approvals: Approvals,
+}
+
+impl Begin {
+    fn into_step(self) -> Step {
+        let Self { plan, proofs, approvals } = self;
+        Step::Begin { plan, proofs, approvals }
+    }
 }
 
 /// Whether a change needs a fresh threshold key: those that count are to be others, or to have
@@ -52,14 +61,20 @@ pub fn is_needed(change: &Change, current: &Committee) -> bool {
     current.shares().is_some() && voters(&change.members) != voters(current.members())
 }
 
-/// What members say of the key generation; or why one says nothing.
-pub async fn told(committee: &Committee) -> Vec<(ReplicaId, Result<Generating, String>)> {
+/// What members say of the key generation; or why one says nothing. Those that are to have other
+/// keys by `change` offer an encryption key for them.
+pub async fn told(
+    committee: &Committee,
+    change: Option<&Change>,
+) -> Vec<(ReplicaId, Result<Generating, String>)> {
     let chain = committee.chain();
     let mut asking = JoinSet::new();
+    let next = |id: ReplicaId| change?.members.get(id.index())?.as_ref();
     for (replica, address) in addresses(committee) {
-        asking.spawn(async move {
-            (replica, request_of(replica, address, chain, &Request::Generation { id: 1 }).await)
-        });
+        let key = next(replica).or(committee.member(replica)).map(|member| member.key.as_bytes());
+        let Some(Ok(key)) = key.map(<[u8; 32]>::try_from) else { continue };
+        let request = Request::Generation { id: 1, key: PublicKey(key) };
+        asking.spawn(async move { (replica, request_of(replica, address, chain, &request).await) });
     }
     let mut said: Vec<_> =
         committee.replicas().map(|id| (id, Err("its contact cannot be read".to_owned()))).collect();
@@ -121,7 +136,7 @@ pub fn plan(
     change: &Change,
     said: &[(ReplicaId, Result<Generating, String>)],
 ) -> Result<Begin, Vec<(ReplicaId, String)>> {
-    let (mut dealers, mut missing) = (Vec::new(), Vec::new());
+    let (mut dealers, mut proofs, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     let of_epoch = said.iter().filter_map(|(_, told)| told.as_ref().ok());
     let of_epoch = of_epoch.filter(|told| told.epoch == change.ends);
     let serial = of_epoch.map(|told| told.next_serial).max().unwrap_or(1);
@@ -141,8 +156,9 @@ pub fn plan(
         };
         let key: Result<[u8; 32], _> = member.key.as_bytes().try_into();
         match (found, key) {
-            (Ok(encryption), Ok(key)) => {
+            (Ok(OfferedKey { key: encryption, proof }), Ok(key)) => {
                 dealers.push(Dealer { id, key: PublicKey(key), encryption });
+                proofs.push(proof);
             }
             (Err(why), _) => missing.push((id, why)),
             (_, Err(_)) => missing.push((id, "its key is none of Ed25519".to_owned())),
@@ -153,7 +169,7 @@ pub fn plan(
     }
     let (ends, change) = (change.ends, change.digest());
     let plan = Plan { ends, serial, change, open_blocks: OPEN_BLOCKS, dealers };
-    Ok(Begin { plan, approvals: Vec::new() })
+    Ok(Begin { plan, proofs, approvals: Vec::new() })
 }
 
 /// Adds the approval of an administrator, in place of an earlier one of the same.
@@ -174,18 +190,16 @@ pub async fn begin(
     chain: &Chain,
     client: Arc<dyn ClientSigner>,
 ) -> Result<(), ChangeError> {
-    let Begin { plan, approvals } = begin.clone();
-    let step = Step::Begin { plan, approvals };
-    carried_out(step.to_command(), cluster, chain, client).await.map(drop)
+    carried_out(begin.clone().into_step().to_command(), cluster, chain, client).await.map(drop)
 }
 
 /// A change as administrators hand it on in a file, with the generation that it needs.
 #[must_use]
 pub fn to_file(change: &SignedChange, begin: Option<&Begin>) -> Vec<u8> {
-    let Some(Begin { plan, approvals }) = begin.cloned() else { return change.to_command() };
+    let Some(begin) = begin.cloned() else { return change.to_command() };
     let mut bytes = MAGIC.to_vec();
     put_bytes(&mut bytes, &change.to_command());
-    put_bytes(&mut bytes, &Step::Begin { plan, approvals }.to_command());
+    put_bytes(&mut bytes, &begin.into_step().to_command());
     bytes
 }
 
@@ -209,8 +223,8 @@ pub fn of_file(bytes: &[u8]) -> Result<(SignedChange, Option<Begin>), DecodeErro
     reader.finish()?;
     let change = SignedChange::of_command(&change)?;
     match Step::of_command(&step)? {
-        Step::Begin { plan, approvals } if plan.change == change.change.digest() => {
-            Ok((change, Some(Begin { plan, approvals })))
+        Step::Begin { plan, proofs, approvals } if plan.change == change.change.digest() => {
+            Ok((change, Some(Begin { plan, proofs, approvals })))
         }
         _ => Err(DecodeError::Invalid { field: "beginning of a key generation for this change" }),
     }

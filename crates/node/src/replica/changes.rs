@@ -70,15 +70,15 @@ impl Approved {
 
     /// Whether those of `checks` that are not known may be verified.
     fn has(&mut self, checks: &[Check], now: Instant) -> bool {
-        let unknown = checks.iter().filter(|check| !self.held.contains(check)).count();
-        self.allowance.has(unknown, now)
+        let unknown = checks.iter().filter(|check| !self.held.contains(check));
+        self.allowance.has(unknown.map(Check::weight).sum(), now)
     }
 
     /// Whether all of `checks` hold. Those that are not known count for the allowance.
     fn hold(&mut self, checks: &[Check], scheme: &dyn Scheme, now: Instant) -> bool {
         let unknown: Vec<Check> =
             checks.iter().filter(|check| !self.held.contains(check)).cloned().collect();
-        self.allowance.take(unknown.len(), now);
+        self.allowance.take(unknown.iter().map(Check::weight).sum(), now);
         let hold = scheme.verify(&unknown).iter().all(|holds| *holds);
         if hold {
             unknown.into_iter().for_each(|check| self.remember(check));
@@ -92,8 +92,7 @@ impl Approved {
     }
 
     fn remember(&mut self, check: Check) {
-        // What is proved and not signed is long.
-        if check.signature().is_none() {
+        if !check.may_be_kept() {
             return;
         }
         if self.oldest_first.len() == REMEMBERED
@@ -158,6 +157,12 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
+            // Others may be ahead, or behind: nobody is to blame for what this state does not expect.
+            if !self.generating.expects(&frame) {
+                self.metrics.refuse("client_step_unexpected");
+                self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
+                continue;
+            }
             let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, every);
             let Some(approvals) = self.approvals_of(&frame) else {
                 self.is_bad(connection, &frame);
@@ -201,7 +206,7 @@ impl<T: Types> Requests<T> {
                 (directive.is_of_administrators(&committee), directive.approvals.len())
             }
             _ => match frame.step(every)?.ok()? {
-                Step::Begin { plan: _, approvals } if approvals.is_empty() => return None,
+                Step::Begin { approvals, .. } if approvals.is_empty() => return None,
                 step => (step.is_of_administrators(&committee), step.signatures()),
             },
         };

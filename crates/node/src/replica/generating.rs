@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{ENCRYPTION_KEY_BYTES, ShareKeys};
-use quorate_core::client::message::Generating;
+use quorate_core::base::crypto::{PublicKey, ShareKeys};
+use quorate_core::client::message::{Generating, OfferedKey};
 use quorate_core::ledger::execution::Members;
 use quorate_core::ledger::frame::SharedFrame;
-use quorate_core::ledger::generation::{Generation, Generations, Step, dealing_digest};
+use quorate_core::ledger::generation::{Dealer, Generation, Generations, Step, dealing_digest};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
+use quorate_crypto::bls::threshold::generation::DecryptionKey;
 use tokio::sync::Notify;
 
 use super::keyring::Keyring;
@@ -26,6 +27,8 @@ use super::keyring::Keyring;
 /// How it stands in the executed state.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
+    /// The members, as a part of the state.
+    members: Members,
     /// The members of the epoch.
     pub committee: Committee,
     /// The key generations of the epoch.
@@ -58,8 +61,31 @@ struct Noted {
     dealings: BTreeMap<ReplicaId, Bytes>,
     prepared: Option<Prepared>,
     waits_for: String,
-    /// The public half of the key for the next generation.
-    offered: Option<((Epoch, u64), [u8; ENCRYPTION_KEY_BYTES])>,
+    /// The key for the next generation, and what was offered of it last.
+    offered: Option<Offered>,
+}
+
+/// The key for the generation of this serial.
+struct Offered {
+    place: (Epoch, u64),
+    secret: DecryptionKey,
+    /// For the own key that a client named.
+    last: Option<(PublicKey, OfferedKey)>,
+}
+
+impl Offered {
+    /// It with its proof, for who deals by this key. Clients ask for the same one again and again.
+    fn to(&mut self, id: ReplicaId, key: PublicKey, chain: &Digest) -> OfferedKey {
+        if let Some((_, offered)) = self.last.filter(|(last, _)| *last == key) {
+            return offered;
+        }
+        let encryption = self.secret.public_key().to_bytes();
+        let (ends, serial) = self.place;
+        let statement = Dealer { id, key, encryption }.possession(chain, ends, serial);
+        let offered = OfferedKey { key: encryption, proof: self.secret.prove(&statement.0) };
+        self.last = Some((key, offered));
+        offered
+    }
 }
 
 impl Noted {
@@ -125,8 +151,11 @@ impl Board {
             noted.prepared = None;
             noted.waits_for.clear();
         }
-        noted.seen =
-            Some(Seen { committee: committee.clone(), generations: Arc::clone(generations) });
+        noted.seen = Some(Seen {
+            members: members.clone(),
+            committee: committee.clone(),
+            generations: Arc::clone(generations),
+        });
         for frame in executed {
             if let Some(Ok(Step::Deal { dealer, dealing, .. })) = frame.step(committee.rules()) {
                 noted.keep(dealer, dealing);
@@ -181,22 +210,30 @@ impl Board {
         }
     }
 
-    /// What a client is told; `None` where members have no threshold key. The key of the next
+    /// Whether a frame is worth its proofs, as far as the executed state tells
+    /// ([`Members::expects`]).
+    pub(super) fn expects(&self, frame: &SharedFrame) -> bool {
+        let noted = self.noted();
+        noted.seen.as_ref().is_none_or(|seen| seen.members.expects(frame, self.height()))
+    }
+
+    /// What a client is told, for a member that is to deal by `key`; `None` where members have no threshold key. The key of the next
     /// generation is made, and on disk, before its public half is told.
-    pub(super) fn told(&self) -> Option<Generating> {
+    pub(super) fn told(&self, key: PublicKey) -> Option<Generating> {
         let mut noted = self.noted();
-        let Seen { committee, generations } = noted.seen.clone()?;
+        let Seen { committee, generations, .. } = noted.seen.clone()?;
         let (epoch, next_serial) = (committee.epoch(), generations.next_serial());
         let place = (epoch, next_serial);
-        let known = noted.offered.filter(|(of, _)| *of == place).map(|(_, key)| key);
+        let known = noted.offered.take().filter(|offered| offered.place == place);
         let made = || {
-            let key = self.keyring.shares().offered(epoch, next_serial);
-            key.map(|key| key.public_key().to_bytes())
+            let secret = self.keyring.shares().offered(epoch, next_serial);
+            secret.map(|secret| Offered { place, secret, last: None })
         };
         let (encryption, waits_for) = match known.map_or_else(made, Ok) {
-            Ok(key) => {
-                noted.offered = Some((place, key));
-                (Some(key), noted.waits_for.clone())
+            Ok(mut offered) => {
+                let told = offered.to(self.me, key, &committee.chain());
+                noted.offered = Some(offered);
+                (Some(told), noted.waits_for.clone())
             }
             Err(error) => (None, format!("it cannot make a key for its share: {error}")),
         };

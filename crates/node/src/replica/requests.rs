@@ -285,8 +285,8 @@ impl<T: Types> Requests<T> {
                 let clients = self.admission.clients().to_bytes().into();
                 self.say(connection, &Response::Clients { id, clients });
             }
-            Ok(Request::Generation { id }) => {
-                let response = match self.generating.told() {
+            Ok(Request::Generation { id, key }) => {
+                let response = match self.generating.told(key) {
                     Some(generating) => {
                         Response::Generation { id, generating: Box::new(generating) }
                     }

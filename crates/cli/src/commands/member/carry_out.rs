@@ -236,6 +236,7 @@ fn gathered(
         true => generating::GENERATED_WITHIN,
         false => READY_WITHIN,
     };
+    let mut last_told = Vec::new();
     loop {
         let missing = known.runtime.block_on(change::gather(change, current));
         let judged = change.judge(current, current.opening());
@@ -249,6 +250,10 @@ fn gathered(
         );
         if !are_few || began.elapsed() > within {
             return missing;
+        }
+        if within > READY_WITHIN && missing != last_told {
+            missing.iter().for_each(|(id, why)| eprintln!("waiting for replica {id}: {why}"));
+            last_told = missing;
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::Known;
 use crate::failure::Failure;
 
-/// How long it is waited until all next members have their shares.
-pub(super) const GENERATED_WITHIN: Duration = Duration::from_secs(60);
+/// How long it is waited until all next members have their shares. People are told what for.
+pub(super) const GENERATED_WITHIN: Duration = Duration::from_secs(300);
 /// How often a change is submitted again, since a dealing or a complaint came in between.
 pub(super) const LOOKS_AGAIN: usize = 5;
 /// How long it is waited for the encryption keys of members that are behind for a moment.
@@ -26,8 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What members said, one by one.
 type Said = Vec<(ReplicaId, Result<Generating, String>)>;
 
-fn said(known: &Known) -> Said {
-    known.runtime.block_on(generation::told(known.chain.committee()))
+fn said(known: &Known, change: Option<&SignedChange>) -> Said {
+    let change = change.map(|signed| &signed.change);
+    known.runtime.block_on(generation::told(known.chain.committee(), change))
 }
 
 /// The generation that is to begin for a change; `None` if it needs none, or one is under way.
@@ -42,7 +43,7 @@ pub(super) fn asked(
     if !generation::is_needed(&change.change, current) {
         return Ok(None);
     }
-    let said = said(known);
+    let said = said(known, Some(change));
     if generation::under_way(&change.change, current, &said).is_some() {
         return Ok(None);
     }
@@ -76,7 +77,8 @@ pub(super) fn begun(
     begin: Option<Begin>,
     client: &Arc<dyn ClientSigner>,
 ) -> Result<(), Failure> {
-    let under_way = generation::under_way(&change.change, known.chain.committee(), &said(known));
+    let said = said(known, Some(change));
+    let under_way = generation::under_way(&change.change, known.chain.committee(), &said);
     if under_way.is_some() {
         return Ok(());
     }
@@ -106,7 +108,7 @@ impl Told {
     /// Asks the members; `None` where they have no threshold key.
     pub(super) fn of(known: &Known) -> Option<Self> {
         known.chain.committee().shares()?;
-        Some(Self { said: said(known) })
+        Some(Self { said: said(known, None) })
     }
 
     /// In words.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::MAX_REASON_BYTES;
-use crate::base::crypto::{ENCRYPTION_KEY_BYTES, ShareKeys, Signature};
+use crate::base::crypto::{ENCRYPTION_KEY_BYTES, ENCRYPTION_PROOF_BYTES, ShareKeys, Signature};
 use crate::base::types::{Digest, Epoch, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::generation::Generation;
@@ -22,9 +22,19 @@ pub struct Generating {
     pub current: Option<Generation>,
     /// What the replica's share of the next generation may be encrypted to. The key serves one
     /// generation. `None`: it could not be made; [`Self::waits_for`] has the reason.
-    pub encryption: Option<[u8; ENCRYPTION_KEY_BYTES]>,
+    pub encryption: Option<OfferedKey>,
     /// What the replica waits for, in words; empty: it has its share.
     pub waits_for: Bytes,
+}
+
+/// What a member's share may be encrypted to in one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedKey {
+    /// The key.
+    pub key: [u8; ENCRYPTION_KEY_BYTES],
+    /// That the member knows its secret half
+    /// ([what it proves](crate::ledger::generation::Dealer::possession)).
+    pub proof: [u8; ENCRYPTION_PROOF_BYTES],
 }
 
 /// A next member's word for a change, with its share of the key that was generated for it.
@@ -50,8 +60,7 @@ impl Encode for Generating {
         self.height.encode(out);
         self.next_serial.encode(out);
         self.current.encode(out);
-        out.push(self.encryption.is_some().into());
-        self.encryption.iter().for_each(|key| out.extend_from_slice(key));
+        self.encryption.encode(out);
         put_bytes(out, &self.waits_for);
     }
 }
@@ -63,16 +72,23 @@ impl Decode for Generating {
             height: Height::decode(reader)?,
             next_serial: reader.u64()?,
             current: reader.option("whether there is a key generation")?,
-            encryption: match reader.u8()? {
-                0 => None,
-                1 => Some(reader.array()?),
-                _ => {
-                    let field = "whether there is an encryption key";
-                    return Err(DecodeError::Invalid { field });
-                }
-            },
+            encryption: reader.option("whether there is an encryption key")?,
             waits_for: reader.byte_string("what a member waits for", MAX_REASON_BYTES)?,
         })
+    }
+}
+
+/// The key 32 ‖ the proof 64.
+impl Encode for OfferedKey {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&self.proof);
+    }
+}
+
+impl Decode for OfferedKey {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Self { key: reader.array()?, proof: reader.array()? })
     }
 }
 

@@ -1,17 +1,22 @@
 //! What changes of the members may cost a replica.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{ClientSigner as _, Signature, Signer as _};
-use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_app::ordering::Ordering;
+use quorate_core::base::crypto::{ClientSigner as _, ShareKeys, Signature, Signer as _};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules};
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::Request;
-use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::change::{Change, NextShares, SignedChange};
 use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
+use quorate_core::ledger::execution::Execution;
 use quorate_core::ledger::frame::Frame;
-use quorate_core::{Committee, Epoch, Height, ReplicaId, Sequence, SessionId};
+use quorate_core::ledger::generation::{Dealer, Plan, Step};
+use quorate_core::ledger::sessions::Limits;
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId};
 use quorate_crypto::SecretKey;
+use quorate_crypto::bls::threshold;
 use quorate_transport::{ConnectionId, Event};
 
 use super::requests::{CHAIN, Stage, stage_of};
@@ -84,7 +89,7 @@ async fn outcome(events: Vec<Event>) -> (usize, usize) {
         while !stage.single_turn().unwrap() {}
         passed += queues.clients.try_iter().map(|batch| batch.doings.len()).sum::<usize>();
     }
-    (passed, checked.load(Ordering::Relaxed))
+    (passed, checked.load(Relaxed))
 }
 
 #[tokio::test]
@@ -179,6 +184,60 @@ async fn a_member_s_word_is_asked_for_by_administrators_alone() {
     let mut old = change();
     old.change.ends = Epoch(7);
     assert_eq!(outcome(ask(&old)).await, (0, 0));
+}
+
+/// The same committee, whose members sign with a threshold key.
+fn committee_with_shares() -> Committee {
+    let dealt = threshold::deal(4, 3).unwrap();
+    let keys = dealt.shares.iter().map(|share| share.public_key());
+    let keys = (0..4).map(ReplicaId).zip(keys).collect();
+    let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+    committee().under(rules).with_shares(ShareKeys::new(3, keys).unwrap()).unwrap()
+}
+
+/// A change with shares, and words by shares, that somebody made up.
+fn made_up(change: SignedChange) -> SignedChange {
+    let keys = (**committee_with_shares().shares().unwrap()).clone();
+    let possessions = vec![(ReplicaId(0), Signature::from([7; 64]))];
+    let shares = NextShares { generation: Digest([1; 32]), keys, possessions };
+    let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+    let change = SignedChange { change: Change { rules, ..change.change }, ..change };
+    SignedChange { shares: Some(Box::new(shares)), ..change }
+}
+
+/// If such a frame came into a mempool, all would refuse the proposal that has it, and take its
+/// honest leader for a liar. What the executed state does not expect costs nothing, either: proofs
+/// cost hundreds of signatures.
+#[tokio::test]
+async fn made_up_shares_and_steps_are_refused_at_the_door_and_nothing_of_them_is_verified() {
+    let committee = committee_with_shares();
+    let bare =
+        |change: SignedChange| SignedChange { approvals: Vec::new(), ready: Vec::new(), ..change };
+    let dealers: Vec<_> = (0..4)
+        .map(|id| Dealer {
+            id: ReplicaId(id.into()),
+            key: key(id).public_key(),
+            encryption: [id + 1; 32],
+        })
+        .collect();
+    let (ends, change_of) = (Epoch(0), change().change.digest());
+    let plan = Plan { ends, serial: 1, change: change_of, open_blocks: 100, dealers };
+    let dealing = Bytes::from_static(b"no dealing");
+    let signature = key(0).sign(&plan.dealing(&CHAIN, ReplicaId(0), &dealing));
+    let step = Step::Deal { plan, dealer: ReplicaId(0), dealing, signature };
+    for command in
+        [made_up(bare(change())).to_command(), made_up(change()).to_command(), step.to_command()]
+    {
+        let staged = stage_of(&key(50), committee.clone()).await;
+        let Stage { mut stage, sender, queues, checked, .. } = staged;
+        let state = Execution::new(Ordering::default(), Limits::default(), CHAIN).unwrap();
+        let state = state.governed_by(&committee);
+        stage.generating.note(state.members(), Height(0), &[]);
+        sender.try_send((ConnectionId(1), frame_of(&command, 1)), 0).unwrap();
+        while !stage.single_turn().unwrap() {}
+        assert!(queues.clients.try_iter().all(|batch| batch.doings.is_empty()));
+        assert_eq!(checked.load(SeqCst), 0);
+    }
 }
 
 /// Strangers that ask for words under forged changes are let go of, and leave the allowance to
