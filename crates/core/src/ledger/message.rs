@@ -104,8 +104,9 @@ pub enum Request {
     Generation {
         /// Chosen by the client, repeated in the answer.
         id: u64,
-        /// The own key that the replica is to deal by: its key of the next epoch.
-        key: PublicKey,
+        /// The own key that the replica is to deal by, its key of the next epoch; `None`: it is not
+        /// asked for an encryption key.
+        key: Option<PublicKey>,
     },
     /// Send what this member dealt in the key generation under way.
     Dealing {

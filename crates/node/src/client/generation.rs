@@ -61,19 +61,20 @@ pub fn is_needed(change: &Change, current: &Committee) -> bool {
     current.shares().is_some() && voters(&change.members) != voters(current.members())
 }
 
-/// What members say of the key generation; or why one says nothing. Those that are to have other
-/// keys by `change` offer an encryption key for them.
+/// What members say of the key generation; or why one says nothing. Where a change is named, next
+/// members offer an encryption key as well.
 pub async fn told(
     committee: &Committee,
     change: Option<&Change>,
 ) -> Vec<(ReplicaId, Result<Generating, String>)> {
     let chain = committee.chain();
     let mut asking = JoinSet::new();
-    let next = |id: ReplicaId| change?.members.get(id.index())?.as_ref();
+    let next = |id: ReplicaId| {
+        let key = change?.members.get(id.index())?.as_ref()?.key.as_bytes();
+        key.try_into().ok().map(PublicKey)
+    };
     for (replica, address) in addresses(committee) {
-        let key = next(replica).or(committee.member(replica)).map(|member| member.key.as_bytes());
-        let Some(Ok(key)) = key.map(<[u8; 32]>::try_from) else { continue };
-        let request = Request::Generation { id: 1, key: PublicKey(key) };
+        let request = Request::Generation { id: 1, key: next(replica) };
         asking.spawn(async move { (replica, request_of(replica, address, chain, &request).await) });
     }
     let mut said: Vec<_> =

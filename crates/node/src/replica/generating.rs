@@ -217,28 +217,38 @@ impl Board {
         noted.seen.as_ref().is_none_or(|seen| seen.members.expects(frame, self.height()))
     }
 
-    /// What a client is told, for a member that is to deal by `key`; `None` where members have no threshold key. The key of the next
-    /// generation is made, and on disk, before its public half is told.
-    pub(super) fn told(&self, key: PublicKey) -> Option<Generating> {
+    /// What a client is told, and a key for the next generation if this member is to deal by an own
+    /// key; `None` where members have no threshold key. The key is made, and on disk, before its
+    /// public half is told.
+    pub(super) fn told(&self, own: Option<PublicKey>) -> Option<Generating> {
         let mut noted = self.noted();
         let Seen { committee, generations, .. } = noted.seen.clone()?;
         let (epoch, next_serial) = (committee.epoch(), generations.next_serial());
-        let place = (epoch, next_serial);
-        let known = noted.offered.take().filter(|offered| offered.place == place);
-        let made = || {
-            let secret = self.keyring.shares().offered(epoch, next_serial);
-            secret.map(|secret| Offered { place, secret, last: None })
-        };
-        let (encryption, waits_for) = match known.map_or_else(made, Ok) {
-            Ok(mut offered) => {
-                let told = offered.to(self.me, key, &committee.chain());
-                noted.offered = Some(offered);
-                (Some(told), noted.waits_for.clone())
-            }
+        let offered = own.map(|own| self.offer(&mut noted, (epoch, next_serial), own, &committee));
+        let (encryption, waits_for) = match offered.transpose() {
+            Ok(offered) => (offered, noted.waits_for.clone()),
             Err(error) => (None, format!("it cannot make a key for its share: {error}")),
         };
         let (height, current) = (self.height(), generations.current().cloned());
         let waits_for = waits_for.into_bytes().into();
         Some(Generating { epoch, height, next_serial, current, encryption, waits_for })
+    }
+
+    fn offer(
+        &self,
+        noted: &mut Noted,
+        place: (Epoch, u64),
+        own: PublicKey,
+        committee: &Committee,
+    ) -> Result<OfferedKey, String> {
+        let offered = match noted.offered.take().filter(|offered| offered.place == place) {
+            Some(offered) => offered,
+            None => {
+                let secret = self.keyring.shares().offered(place.0, place.1)?;
+                Offered { place, secret, last: None }
+            }
+        };
+        let offered = noted.offered.insert(offered);
+        Ok(offered.to(self.me, own, &committee.chain()))
     }
 }

@@ -7,7 +7,7 @@ use super::{
     MAX_HANDOVER_BYTES, MAX_HANDOVERS, MAX_QUESTION_BYTES, MAX_READS, MAX_READS_BYTES,
     MAX_REASON_BYTES, Request, Response, ShareWord,
 };
-use crate::base::crypto::{PublicKey, Signature};
+use crate::base::crypto::Signature;
 use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::clients;
@@ -141,7 +141,10 @@ impl Decode for Request {
                 index: Height::decode(reader)?,
                 questions: Packed::decode(reader, "questions", MAX_READS, MAX_READS_BYTES)?,
             }),
-            17 => Ok(Self::Generation { id: reader.u64()?, key: PublicKey::decode(reader)? }),
+            17 => Ok(Self::Generation {
+                id: reader.u64()?,
+                key: reader.option("whether an encryption key is asked for")?,
+            }),
             18 => Ok(Self::Dealing { id: reader.u64()?, dealer: ReplicaId::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
