@@ -1,5 +1,5 @@
-//! Members that change and sign with a threshold key: they generate a fresh one for each epoch, with
-//! the commands that operators use.
+//! Members that change and sign with a threshold key: they generate a fresh one for each epoch.
+//! Operators change them with the same commands as any members.
 
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};

@@ -157,7 +157,7 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
-            // Others may be ahead, or behind: nobody is to blame for what this state does not expect.
+            // Others may be ahead, or behind: nobody is to blame for what is not expected here.
             if !self.generating.expects(&frame) {
                 self.metrics.refuse("client_step_unexpected");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
@@ -231,8 +231,8 @@ impl<T: Types> Requests<T> {
 }
 
 /// Whether a frame is a change, a directive or a step of a key generation with signatures besides
-/// its client's. What is a
-/// directive only by later rules counts: when it is ordered, those may be the rules.
+/// its client's. What is a directive only by later rules counts: when it is ordered, those may be
+/// the rules.
 fn rests_on_more(frame: &SharedFrame, every: Rules) -> bool {
     match (frame.change(every), frame.directive(every), frame.step(every)) {
         (Some(Ok(change)), ..) => {

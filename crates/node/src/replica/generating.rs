@@ -5,8 +5,8 @@
 //! replica's share. Clients' requests are answered from here, and so is the question whether the
 //! replica is ready for a change.
 //!
-//! Dealings are in memory alone. The state holds their digests, each dealer makes its own again from
-//! its key, and any member is asked for those that are missing here.
+//! Dealings are in memory alone. The state holds their digests. Each dealer makes its own again
+//! from its key, and any member is asked for those that are missing here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

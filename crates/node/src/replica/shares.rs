@@ -123,8 +123,8 @@ impl ShareFiles {
         self.wipe(|kind, place| kind == "generation." && place < (epoch.0, serial), None)
     }
 
-    /// A certificate of `epoch` is durable here: shares of epochs up to it go, but for `kept`, which
-    /// signs now; and so do the keys of earlier generations.
+    /// A certificate of `epoch` is durable here. Shares of epochs up to it go, but for the one that
+    /// signs now (`kept`). So do the keys of earlier generations.
     ///
     /// # Errors
     /// A file could not be changed.
