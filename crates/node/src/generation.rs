@@ -22,7 +22,7 @@ use quorate_core::base::crypto::{PublicKey, ShareKeys, Signer as _};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::client::message::{Request, Response};
 use quorate_core::ledger::generation::{Generation, Plan, Standing, Step};
-use quorate_core::{Committee, Digest, ReplicaId};
+use quorate_core::{Committee, Digest, Epoch, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_crypto::bls::threshold::generation::{
     self as arithmetic, Complaint, DecryptionKey, Outcome, Round,
@@ -36,6 +36,8 @@ use crate::replica::generating::{Board, Prepared, Seen};
 
 /// How long after a step that could not be done it is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often it is looked whether a generation's blocks are over.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// What was dealt is looked at when nothing came for so long: each look costs arithmetic.
 const COMES_TO_REST: Duration = Duration::from_millis(50);
 
@@ -51,17 +53,31 @@ pub(crate) struct Part {
 #[derive(Debug)]
 struct Wait {
     what: String,
-    /// Something is to be tried again, though the state stays as it is.
-    again: bool,
+    next: Next,
+}
+
+/// When a member looks again, if nothing changes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// When the generation's blocks are over.
+    Rest,
+    /// Soon: something is to be tried again, though the state stays as it is.
+    Again,
+    /// Never: no key comes of this generation.
+    Over,
 }
 
 impl Wait {
     fn for_others(what: impl Into<String>) -> Self {
-        Self { what: what.into(), again: false }
+        Self { what: what.into(), next: Next::Rest }
     }
 
     fn to_try_again(what: impl Into<String>) -> Self {
-        Self { what: what.into(), again: true }
+        Self { what: what.into(), next: Next::Again }
+    }
+
+    fn in_vain(what: impl Into<String>) -> Self {
+        Self { what: what.into(), next: Next::Over }
     }
 }
 
@@ -71,11 +87,12 @@ type Own = Option<(usize, Arc<DecryptionKey>)>;
 /// Takes part for as long as the replica runs.
 pub(crate) async fn run(part: Part) {
     loop {
-        let again = part.look().await;
+        let next = part.look().await;
         let tries_again = async {
-            match again {
-                true => tokio::time::sleep(AGAIN_AFTER).await,
-                false => std::future::pending().await,
+            match next {
+                Next::Again => tokio::time::sleep(AGAIN_AFTER).await,
+                Next::Rest => part.runs_out().await,
+                Next::Over => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -86,22 +103,37 @@ pub(crate) async fn run(part: Part) {
 }
 
 impl Part {
-    /// Does what is to be done. Returns whether to look again soon.
-    async fn look(&self) -> bool {
-        let Some(Seen { committee, generations, .. }) = self.board.seen() else { return false };
-        let Some(generation) = generations.current() else { return false };
+    /// Waits until the blocks of the generation under way are over.
+    async fn runs_out(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let seen = self.board.seen();
+            let generation = seen.as_ref().and_then(|seen| seen.generations.current());
+            let next = self.board.height().next();
+            if generation.is_some_and(|it| it.standing(next) == Standing::Expired) {
+                return;
+            }
+        }
+    }
+
+    /// Does what is to be done. Returns when to look again.
+    async fn look(&self) -> Next {
+        let Some(Seen { committee, generations, .. }) = self.board.seen() else {
+            return Next::Over;
+        };
+        let Some(generation) = generations.current() else { return Next::Over };
         let taken = self.take_part(&committee, generation).await;
         let serial = generation.plan().serial;
         match taken {
             Ok(prepared) => {
                 self.board.prepare(prepared);
                 tracing::info!("key generation {serial}: its share is on disk");
-                false
+                Next::Rest
             }
-            Err(Wait { what, again }) => {
+            Err(Wait { what, next }) => {
                 tracing::info!("key generation {serial}: {what}");
                 self.board.wait_for(what);
-                again
+                next
             }
         }
     }
@@ -115,13 +147,15 @@ impl Part {
         match generation.standing(self.board.height().next()) {
             Standing::Expired => {
                 let height = generation.open_to();
-                return Err(Wait::for_others(format!(
+                self.wipe_before(plan.ends, plan.serial.saturating_add(1));
+                return Err(Wait::in_vain(format!(
                     "it was open up to height {height}, and is over: begin another one"
                 )));
             }
             Standing::Cheated => {
+                self.wipe_before(plan.ends, plan.serial.saturating_add(1));
                 let what = "so many dealers cheated that no key comes of it: begin another one";
-                return Err(Wait::for_others(what));
+                return Err(Wait::in_vain(what));
             }
             Standing::Dealing | Standing::Enough => {}
         }
@@ -160,12 +194,7 @@ impl Part {
     /// Its place and its key, if it is a dealer. Keys of earlier generations are erased.
     fn own(&self, plan: &Plan) -> Result<Own, Wait> {
         let files = self.board.keyring().shares();
-        if let Err(error) = files.wipe_generations_before(plan.ends, plan.serial) {
-            tracing::warn!(
-                "the key of an earlier key generation could not be erased: {error}; see to the folder \
-                 of the keys"
-            );
-        }
+        self.wipe_before(plan.ends, plan.serial);
         let Some(place) = plan.place(self.board.me()) else { return Ok(None) };
         let public = &plan.dealers[place].encryption;
         let key = files.decryption(plan.ends, plan.serial, public).ok_or_else(|| {
@@ -175,6 +204,17 @@ impl Part {
             )
         })?;
         Ok(Some((place, Arc::new(key))))
+    }
+
+    /// Erases the keys of generations that are over.
+    fn wipe_before(&self, epoch: Epoch, serial: u64) {
+        let wiped = self.board.keyring().shares().wipe_generations_before(epoch, serial);
+        if let Err(error) = wiped {
+            tracing::warn!(
+                "the key of an earlier key generation could not be erased: {error}; see to the folder \
+                 of the keys"
+            );
+        }
     }
 
     /// Has its dealing ordered, if it was not.
@@ -354,7 +394,6 @@ fn listed(ids: impl Iterator<Item = ReplicaId>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::Epoch;
     use quorate_core::base::crypto::ClientSigner as _;
     use quorate_core::ledger::generation::Dealer;
     use quorate_crypto::SecretKey;

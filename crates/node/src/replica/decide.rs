@@ -265,9 +265,7 @@ where
         let sessions = self.replica.execution().sessions();
         self.reach.epochs.clients.note(sessions);
         self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
-        let execution = self.replica.execution();
-        let (members, executed) = (execution.members(), &self.reach.executed);
-        self.reach.generating.note(members, execution.height(), executed);
+        self.reach.generating.note(self.replica.execution(), &self.reach.executed);
         self.reach.executed.clear();
         if !std::mem::replace(&mut self.turns.began, true) {
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));

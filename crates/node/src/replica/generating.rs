@@ -15,9 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use quorate_core::base::crypto::{PublicKey, ShareKeys};
 use quorate_core::client::message::{Generating, OfferedKey};
-use quorate_core::ledger::execution::Members;
+use quorate_core::ledger::execution::{Execution, Members};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::generation::{Dealer, Generation, Generations, Step, dealing_digest};
+use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 use quorate_crypto::bls::threshold::generation::DecryptionKey;
 use tokio::sync::Notify;
@@ -131,8 +132,9 @@ impl Board {
         Height(self.height.load(Ordering::Relaxed))
     }
 
-    /// These are the members at this height, behind blocks of these frames.
-    pub(super) fn note(&self, members: &Members, height: Height, executed: &[SharedFrame]) {
+    /// This is the state, behind blocks of these frames.
+    pub(super) fn note<S: StateMachine>(&self, state: &Execution<S>, executed: &[SharedFrame]) {
+        let (members, height) = (state.members(), state.height());
         let Some(committee) = members.committee().filter(|it| it.shares().is_some()) else {
             return;
         };

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use quorate_core::base::membership::CommitteeError;
 use quorate_core::ledger::change::{Refusal, SignedChange};
 use quorate_core::{Committee, ReplicaId};
 use quorate_crypto::SecretKey;
@@ -57,9 +58,9 @@ pub(super) fn replace(
     sign(known, &mut planned, administrators);
     loop {
         let current = known.chain.committee().clone();
-        let Planned { change, begin } = &mut planned;
+        let change = &mut planned.change;
         let missing = match generation::is_needed(&change.change, &current) {
-            true => generating::asked(known, change).map(|made| *begin = made).err(),
+            true => generating::asked(known, change).err(),
             false => Some(known.runtime.block_on(change::gather(change, &current))),
         };
         let missing = missing.unwrap_or_default();
@@ -73,6 +74,8 @@ pub(super) fn replace(
         }
         std::thread::sleep(LOOK_EVERY);
     }
+    // Others may be behind for a moment.
+    planned.begin = generating::planned(known, &planned.change)?;
     sign(known, &mut planned, administrators);
     submitted(known, planned, administrators)?;
     told(known, format)
@@ -334,6 +337,10 @@ fn refused(known: &Known, refusal: &Refusal) -> Failure {
         Refusal::NoShares | Refusal::NotPossessed { .. } => {
             "see what the key generation waits for (`quorate member status`), and give the command again: \
              it goes on with the one under way, or begins another"
+        }
+        Refusal::Committee(CommitteeError::UnequalWeights(..)) => {
+            "where members sign with a threshold key, change the weights of all that count at once, to \
+             the same (`quorate member weight`)"
         }
         Refusal::Epoch { .. } => "the members have changed meanwhile: plan the change anew",
         Refusal::TooFew(_) => "keep at least four members that count",

@@ -232,7 +232,7 @@ async fn made_up_shares_and_steps_are_refused_at_the_door_and_nothing_of_them_is
         let Stage { mut stage, sender, queues, checked, .. } = staged;
         let state = Execution::new(Ordering::default(), Limits::default(), CHAIN).unwrap();
         let state = state.governed_by(&committee);
-        stage.generating.note(state.members(), Height(0), &[]);
+        stage.generating.note(&state, &[]);
         sender.try_send((ConnectionId(1), frame_of(&command, 1)), 0).unwrap();
         while !stage.single_turn().unwrap() {}
         assert!(queues.clients.try_iter().all(|batch| batch.doings.is_empty()));
