@@ -13,8 +13,7 @@ use quorate_node::client::generation::{self, Begin};
 use quorate_node::config::{Finding, Place};
 use serde_json::json;
 
-use super::{Known, shown};
-use crate::commands::member::generating;
+use super::{Known, generating, shown};
 use crate::failure::{Exit, Failure};
 use crate::output::{Format, print, print_json};
 
@@ -254,6 +253,9 @@ fn gathered(
         if !are_few || began.elapsed() > within {
             return missing;
         }
+        if within > READY_WITHIN && generating::has_failed(known, change) {
+            return missing;
+        }
         if within > READY_WITHIN && missing != last_told {
             missing.iter().for_each(|(id, why)| eprintln!("waiting for replica {id}: {why}"));
             last_told = missing;
@@ -317,7 +319,7 @@ fn submitted(
     })
 }
 
-fn refused(known: &Known, refusal: &Refusal) -> Failure {
+pub(super) fn refused(known: &Known, refusal: &Refusal) -> Failure {
     let remedy = match refusal {
         Refusal::NotApproved { .. } => {
             "add --administrator KEYFILE for each who must sign; if they are elsewhere, write the \

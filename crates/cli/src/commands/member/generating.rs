@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::message::Generating;
-use quorate_core::ledger::change::SignedChange;
+use quorate_core::ledger::change::{self, SignedChange};
 use quorate_core::ledger::generation::{Generation, Refusal, Standing};
 use quorate_node::client::change::ChangeError;
 use quorate_node::client::generation::{self, Begin};
 use serde_json::{Value, json};
 
-use super::Known;
+use super::{Known, carry_out};
 use crate::failure::Failure;
 
 /// How long it is waited until all next members have their shares. People are told what for.
@@ -52,6 +52,15 @@ pub(super) fn asked(
 
 /// The same, as soon as all members are there.
 pub(super) fn planned(known: &Known, change: &SignedChange) -> Result<Option<Begin>, Failure> {
+    let current = known.chain.committee();
+    if !generation::is_needed(&change.change, current) {
+        return Ok(None);
+    }
+    // What may not be made needs no key.
+    match change.approved(current, current.opening()) {
+        Ok(_) | Err(change::Refusal::NoShares | change::Refusal::NotApproved { .. }) => {}
+        Err(refusal) => return Err(carry_out::refused(known, &refusal)),
+    }
     let began = Instant::now();
     loop {
         let missing = match asked(known, change) {
@@ -92,6 +101,17 @@ pub(super) fn begun(
                       planned anew";
         known.failed(&format!("the key generation was not begun: {error}"), remedy)
     })
+}
+
+/// Whether no key comes any more of the generation that was begun for a change.
+pub(super) fn has_failed(known: &Known, change: &SignedChange) -> bool {
+    let said = said(known, None);
+    let failed = generation::newest(&said).is_some_and(|(told, generation)| {
+        let standing = generation.standing(told.height.next());
+        generation.plan().change == change.change.digest()
+            && matches!(standing, Standing::Cheated | Standing::Expired)
+    });
+    failed && generation::under_way(&change.change, known.chain.committee(), &said).is_none()
 }
 
 /// Whether a change was refused since the generation stands otherwise by now.
