@@ -140,8 +140,9 @@ fn what_does_not_go_with_threshold_keys_of_members_that_change_is_refused_with_t
             "`share_key` of replica 0 is set",
         ),
     ] {
-        std::fs::write(&file, text.replacen(from.as_str(), &to, 1)).unwrap();
-        let said = load_cluster(&file).unwrap_err().to_string();
+        std::fs::write(&file, text.replacen(&format!("\n{from}"), &format!("\n{to}"), 1)).unwrap();
+        let read = load_cluster(&file);
+        let said = read.err().unwrap_or_else(|| panic!("{from} -> {to}")).to_string();
         assert!(said.contains(expected), "{from} -> {to}: {said}");
     }
 }
