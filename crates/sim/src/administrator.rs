@@ -129,7 +129,8 @@ impl Administrator {
     ) {
         let plan = self.plan(change);
         let approvals = vec![(self.key.public_key(), self.key.sign(&plan.approval(&CHAIN)))];
-        let mut steps = vec![Step::Begin { plan: plan.clone(), approvals }];
+        let proofs = vec![[0; 64]; plan.dealers.len()];
+        let mut steps = vec![Step::Begin { plan: plan.clone(), proofs, approvals }];
         let (round, mut shown) = (plan.round(&CHAIN), Vec::new());
         for (place, dealer) in plan.dealers.iter().enumerate() {
             let (plan, id, fits) = (plan.clone(), dealer.id, !cheats.contains(&dealer.id.0));

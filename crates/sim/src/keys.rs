@@ -119,6 +119,7 @@ fn holds(check: &Check) -> bool {
             join(seals) == *signature
         }
         Check::Threshold { statement, signature } => seal_of_all(statement) == *signature,
+        Check::EncryptionKey { .. } => true,
         Check::Joined { keys, check } => holds_by(keys, check),
         Check::Dealing { round, dealer, dealing } => is_dealt(round, *dealer, dealing),
         Check::Complaint { round, dealer, dealing, .. } => {
