@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{PublicKey, ShareKeys};
-use quorate_core::client::message::{Generating, OfferedKey};
+use quorate_core::client::message::{Generating, OfferedKey, Response};
 use quorate_core::ledger::execution::{Execution, Members};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::generation::{Dealer, Generation, Generations, Step, dealing_digest};
@@ -24,6 +24,9 @@ use quorate_crypto::bls::threshold::generation::DecryptionKey;
 use tokio::sync::Notify;
 
 use super::keyring::Keyring;
+
+/// Why nothing is told of a key generation.
+const NO_KEY: &[u8] = b"its members have no threshold key";
 
 /// How it stands in the executed state.
 #[derive(Clone, Debug)]
@@ -219,10 +222,18 @@ impl Board {
         noted.seen.as_ref().is_none_or(|seen| seen.members.expects(frame, self.height()))
     }
 
+    /// The answer to a client that asks how the generation stands; see [`Self::told`].
+    pub(super) fn answer(&self, id: u64, own: Option<PublicKey>) -> Response {
+        match self.told(own) {
+            Some(generating) => Response::Generation { id, generating: Box::new(generating) },
+            None => Response::NotReady { id, reason: Bytes::from_static(NO_KEY) },
+        }
+    }
+
     /// What a client is told, and a key for the next generation if this member is to deal by an own
     /// key; `None` where members have no threshold key. The key is made, and on disk, before its
     /// public half is told.
-    pub(super) fn told(&self, own: Option<PublicKey>) -> Option<Generating> {
+    fn told(&self, own: Option<PublicKey>) -> Option<Generating> {
         let mut noted = self.noted();
         let Seen { committee, generations, .. } = noted.seen.clone()?;
         let (epoch, next_serial) = (committee.epoch(), generations.next_serial());

@@ -44,9 +44,6 @@ const APART: usize = 8;
 /// What comes so long after all else comes alone.
 const ALONE: Duration = Duration::from_micros(250);
 
-/// Why nothing is told of a key generation.
-const NO_KEY: &[u8] = b"its members have no threshold key";
-
 /// What the stage works with.
 pub struct Requests<T: Types> {
     /// The chain that clients sign for.
@@ -286,13 +283,7 @@ impl<T: Types> Requests<T> {
                 self.say(connection, &Response::Clients { id, clients });
             }
             Ok(Request::Generation { id, key }) => {
-                let response = match self.generating.told(key) {
-                    Some(generating) => {
-                        Response::Generation { id, generating: Box::new(generating) }
-                    }
-                    None => Response::NotReady { id, reason: Bytes::from_static(NO_KEY) },
-                };
-                self.say(connection, &response);
+                self.say(connection, &self.generating.answer(id, key));
             }
             Ok(Request::Dealing { id, dealer }) => {
                 let dealing = self.generating.dealing(dealer).unwrap_or_default();

@@ -183,8 +183,7 @@ impl Setup {
         let bell = Arc::clone(&decider.inbox.bell);
         let desk = Desk::new(decider, bell, self.helped);
         let decider = spawn("decide", move || {
-            let _locked = lock;
-            let _over = over;
+            let _held = (over, lock);
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
