@@ -394,7 +394,7 @@ fn members_that_are_to_deal_may_have_a_session() {
     let before = refused(&mut ledger);
     assert!(format!("{before:?}").contains("Rejected"), "{before:?}");
     ledger = ledger.dealt(0..1);
-    assert_eq!(refused(&mut ledger), [opened(2, 2)]);
+    assert_eq!(refused(&mut ledger), [opened(1, 2)]);
     let step = deal(1, 4, dealing_of(4)).to_command();
     let dealt = signed_frame(dealer, 2, 1, &[step], 0);
     assert_eq!(told(&outcomes(&mut ledger.state, &[dealt])[0]), Ok(2));
