@@ -154,3 +154,34 @@ fn holds(round: generation::Round, dealing: &[u8], complaint: &generation::Compl
     let mut taken = generation::Generation::new(round);
     taken.take_dealing(complaint.dealer, dealing).is_ok() && taken.take_complaint(complaint).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bls::threshold;
+
+    fn some() -> Arc<Committee> {
+        let dealt = threshold::deal(4, 3).expect("randomness");
+        let shares: Vec<_> = dealt.shares.iter().map(|share| share.public_key()).collect();
+        let shares: Vec<&[u8]> = shares.iter().map(<[u8; _]>::as_slice).collect();
+        Arc::new(Committee::of_shares(&shares, 3).expect("of one polynomial"))
+    }
+
+    /// Anybody can make up keys that are sound. They must not push out those that votes are checked
+    /// by, which would be read anew for each vote.
+    #[test]
+    fn keys_that_are_proposed_take_no_place_of_a_committees() {
+        let (mut kept, keys) = (Kept::default(), some());
+        let digest = |number: usize| Digest::of("test", &number.to_le_bytes());
+        kept.keep(digest(0), Arc::clone(&keys), false);
+        (1..100).for_each(|number| kept.keep(digest(number), Arc::clone(&keys), true));
+        assert!(kept.find(&digest(0), false).is_some());
+        assert!(kept.find(&digest(98), true).is_none());
+        // What was proposed and is signed with stays.
+        assert!(kept.find(&digest(99), false).is_some());
+        kept.keep(digest(100), Arc::clone(&keys), true);
+        assert!(kept.find(&digest(99), false).is_some() && kept.find(&digest(100), true).is_some());
+        (200..200 + KEPT).for_each(|number| kept.keep(digest(number), Arc::clone(&keys), false));
+        assert!(kept.find(&digest(0), false).is_none(), "the oldest goes");
+    }
+}

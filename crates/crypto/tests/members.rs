@@ -448,3 +448,67 @@ fn what_is_joined_does_not_hold_by_a_members_own_key() {
     let twice = Check::Joined { keys, check: Box::new(once.clone()) };
     assert_eq!(cluster.scheme.verify(&[once, twice]), [true, false]);
 }
+
+/// A key that is none would end a generation in which nobody is to blame. One whose owner did not
+/// prove it for this plan may be another member's, or a former one that somebody has found.
+#[test]
+fn a_generation_rests_on_a_proof_of_each_encryption_key() {
+    let mut cluster = Cluster::new();
+    let change = cluster.change(&[(0, 1), (1, 1), (3, 1), (4, 1), (5, 1), (6, 0)]);
+    let plan = cluster.plan(&change);
+    let client = administrator();
+    let mut begin = |plan: &Plan, proofs: Vec<[u8; 64]>| {
+        let approvals = vec![(client.public_key(), client.sign(&plan.approval(&CHAIN)))];
+        cluster.order(&Step::Begin { plan: plan.clone(), proofs, approvals })
+    };
+    let refused = Err("nobody votes for it".to_owned());
+    let mut no_key = plan.clone();
+    no_key.dealers[2].encryption = [0xFF; 32];
+    assert_eq!(begin(&no_key, proofs_of(&plan)), refused);
+    let mut unproved = proofs_of(&plan);
+    unproved[3] = [0; 64];
+    assert_eq!(begin(&plan, unproved), refused);
+    let mut swapped = proofs_of(&plan);
+    swapped.swap(0, 1);
+    assert_eq!(begin(&plan, swapped), refused);
+    // A key and its proof of a former plan, which administrators put into a later one.
+    let mut again = Plan { serial: 2, ..plan.clone() };
+    assert_eq!(begin(&again, proofs_of(&plan)), refused);
+    again.serial = 1;
+    assert_eq!(begin(&again, proofs_of(&again)), Ok(1));
+}
+
+/// What a member signs with its share names the member. From a quorum's signatures anybody computes
+/// what the others' shares make of the same statement, and it must serve nobody.
+#[test]
+fn a_possession_that_was_computed_from_those_of_others_is_refused() {
+    let mut cluster = Cluster::new();
+    let change = cluster.change(&[(0, 1), (1, 1), (3, 1), (4, 1), (5, 0), (6, 0)]);
+    let plan = cluster.plan(&change);
+    cluster.begin(&plan);
+    let steps: Vec<_> = plan.dealers.iter().map(|it| Cluster::deal(&plan, it.id, &[])).collect();
+    steps.iter().for_each(|step| assert!(cluster.order(step).is_ok()));
+    let generated = cluster.generated(&plan, &steps);
+    let good = cluster.signed(change, &generated);
+    // Three of four sign what they sign as members; the fourth one's is made of these.
+    let victim = ReplicaId(4);
+    let mut forged = good.clone();
+    let possessions = &mut forged.shares.as_mut().unwrap().possessions;
+    let others: Vec<(ReplicaId, Signature)> =
+        possessions.iter().filter(|(id, _)| *id != victim).copied().collect();
+    let statement = good.possession(&CHAIN, ReplicaId(0)).unwrap();
+    let alike = |(id, _): &(ReplicaId, Signature)| Share {
+        signer: *id,
+        statement,
+        signature: generated.shares[id].sign(&statement),
+    };
+    let alike: Vec<Share> = others.iter().map(alike).collect();
+    let joined = cluster.scheme.combine_by(&generated.keys, Form::Threshold, &alike).unwrap();
+    for computed in [joined, alike[0].signature] {
+        let mut forged = forged.clone();
+        let possessions = &mut forged.shares.as_mut().unwrap().possessions;
+        possessions.iter_mut().filter(|(id, _)| *id == victim).for_each(|it| it.1 = computed);
+        assert_eq!(cluster.seal(&forged), Err("nobody votes for it".to_owned()));
+    }
+    assert_eq!(cluster.seal(&good), Ok(()));
+}

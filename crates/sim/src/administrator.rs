@@ -127,9 +127,13 @@ impl Administrator {
         change: &Change,
         cheats: &[u16],
     ) {
-        let plan = self.plan(change);
+        let plan = self.plan(change, next_serial(cluster, change.ends));
         let approvals = vec![(self.key.public_key(), self.key.sign(&plan.approval(&CHAIN)))];
-        let proofs = vec![[0; 64]; plan.dealers.len()];
+        let prove = |dealer: &Dealer| {
+            let context = dealer.possession(&CHAIN, plan.ends, plan.serial);
+            keys::encryption_proof(&dealer.encryption, &context)
+        };
+        let proofs = plan.dealers.iter().map(prove).collect();
         let mut steps = vec![Step::Begin { plan: plan.clone(), proofs, approvals }];
         let (round, mut shown) = (plan.round(&CHAIN), Vec::new());
         for (place, dealer) in plan.dealers.iter().enumerate() {
@@ -149,18 +153,18 @@ impl Administrator {
         }
     }
 
-    fn plan(&self, change: &Change) -> Plan {
+    fn plan(&self, change: &Change, serial: u64) -> Plan {
         let members = change.members.iter().enumerate();
         let voters = members
             .filter_map(|(id, it)| Some((id, it.as_ref()?)))
             .filter(|(_, member)| !member.is_learner());
         let dealers = voters.map(|(id, _)| {
             let key = Key::of_replica_in(id, change.ends.plus(1), self.second_keys_from);
-            let (id, key) = (ReplicaId(id as u16), key.public_key());
-            Dealer { id, key, encryption: key.0 }
+            let encryption = keys::encryption_key(id, change.ends, serial);
+            Dealer { id: ReplicaId(id as u16), key: key.public_key(), encryption }
         });
         let (ends, digest) = (change.ends, change.digest());
-        Plan { ends, serial: 1, change: digest, open_blocks: 10_000, dealers: dealers.collect() }
+        Plan { ends, serial, change: digest, open_blocks: 10_000, dealers: dealers.collect() }
     }
 
     /// The change with the key that its members generated, as a replica sees the generation, for
@@ -174,29 +178,37 @@ impl Administrator {
     ) -> Option<SignedChange> {
         let generations = core.execution().members().generations();
         let current = generations.current()?;
-        let all = current.plan().dealers.len();
-        if current.dealt().len() < all || current.disqualified().len() < cheats {
+        let (all, epoch) = (current.plan().dealers.len(), change.change.ends.plus(1));
+        let is_of_change = current.plan().change == change.change.digest();
+        let are_few = current.dealt().len() < all || current.disqualified().len() < cheats;
+        if !is_of_change || are_few {
             return None;
         }
         let generation = current.digest();
-        let keys = keys::shares_of(&change.change.members, &generation);
+        let keys = keys::shares_of(&change.change.members, epoch, &generation);
         let shares = Some(Box::new(NextShares { generation, keys, possessions: Vec::new() }));
         let mut signed = SignedChange { ready: Vec::new(), shares, ..change };
         let readiness = signed.readiness(&CHAIN);
         for dealer in &current.plan().dealers {
-            let own = Key::of_replica_in(
-                dealer.id.index(),
-                current.plan().ends.plus(1),
-                self.second_keys_from,
-            );
+            let own = Key::of_replica_in(dealer.id.index(), epoch, self.second_keys_from);
             signed.ready.push((dealer.id, own.sign(&readiness)));
-            let share = Key::of_replica(dealer.id.index());
+            let share = Key::of_share(dealer.id.index(), epoch);
             let signature = share.sign(&signed.possession(&CHAIN, dealer.id)?);
             let possessions = signed.shares.as_mut().map(|shares| &mut shares.possessions);
             possessions?.push((dealer.id, signature));
         }
         Some(signed)
     }
+}
+
+/// The serial of the next key generation in the epoch, as far as some correct replica has seen.
+fn next_serial<F: Family>(cluster: &Cluster<F>, epoch: Epoch) -> u64 {
+    let serial = |core: &Core<F>| {
+        let members = core.execution().members();
+        let is_there = members.committee().is_some_and(|it| it.epoch() == epoch);
+        is_there.then(|| members.generations().next_serial())
+    };
+    cluster.correct().filter_map(serial).max().unwrap_or(1)
 }
 
 /// A frame reaches every replica that runs.

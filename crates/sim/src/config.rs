@@ -12,7 +12,7 @@ use quorate_core::protocols::snow::snowman;
 use quorate_core::replica::Ancestors;
 use quorate_core::{Committee, Duration};
 
-use super::keys::{self, Mock};
+use super::keys::{self, Keys, Mock};
 use super::mutant::Mutation;
 use super::network::Link;
 use super::planted;
@@ -176,6 +176,12 @@ impl Config {
     /// What replicas' signatures are bound to.
     pub fn domain(&self) -> Domain {
         self.protocol().domain(self.committee())
+    }
+
+    /// What a replica signs with.
+    pub fn keys(&self, id: usize) -> Keys {
+        let have_shares = self.members.is_some() && self.forms.0 == Form::Threshold;
+        Keys { id, second_from: self.second_keys_from, have_shares }
     }
 
     /// The first committee.

@@ -6,13 +6,13 @@ use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;
 
 use super::family::Family;
-use super::keys::{Key, combined};
+use super::keys::{Keys, combined};
 use super::oracles::Oracles;
 
 /// The world of one turn: it signs, verifies, and keeps what is to be done.
 pub struct Outside<'a, F: Family> {
     pub id: usize,
-    pub second_keys_from: Option<u64>,
+    pub keys: Keys,
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
     pub verify: fn(usize, &[Check]) -> Vec<bool>,
@@ -46,7 +46,7 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
         if let Some(oracles) = &mut self.watched {
             F::signs(oracles, self.id, statement);
         }
-        Key::of_replica_in(self.id, statement.epoch(), self.second_keys_from).sign(statement)
+        self.keys.sign(statement)
     }
 
     fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {

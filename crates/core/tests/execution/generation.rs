@@ -304,6 +304,127 @@ fn plans_that_make_no_key_are_refused() {
     assert!(ledger.state.members().generations().is_empty());
 }
 
+/// Its owner may have lost it meanwhile, and the log keeps all that was encrypted to it.
+#[test]
+fn an_encryption_key_is_for_one_plan() {
+    let mut ledger = Ledger::new().dealt(0..2);
+    let mut again = plan(2);
+    again.dealers[3].encryption = plan(1).dealers[1].encryption;
+    let refused = ledger.refused(&begin_by(again, approvals(2)));
+    assert_eq!(refused, text(Refusal::FormerKey(ReplicaId(3))));
+    assert_eq!(ledger.generation().plan(), &plan(1), "the former one goes on");
+    assert_eq!(ledger.step(&begin(2)), Ok(2));
+}
+
+/// Whoever sends proofs that hold has replicas compute for them. So they look at the state first.
+#[test]
+fn a_step_is_worth_its_proofs_only_if_it_could_be_carried_out() {
+    let mut ledger = Ledger::new();
+    let expects = |ledger: &Ledger, command: &[u8]| {
+        let frame = signed_frame(1, 1, 1, &[command.to_vec()], 0);
+        ledger.state.members().expects(&frame, ledger.state.height())
+    };
+    let of = |ledger: &Ledger, step: &Step| expects(ledger, &step.to_command());
+    let (dealt, second) = (deal(1, 0, dealing_of(0)), deal(1, 1, dealing_of(1)));
+    assert!(of(&ledger, &begin(1)) && !of(&ledger, &begin(2)));
+    assert!(!of(&ledger, &begin_by(plan(1), approvals(1))), "too few administrators");
+    let mut strangers = approvals(2);
+    strangers.push((key(9), Signature::NONE));
+    assert!(!of(&ledger, &begin_by(plan(1), strangers)), "a stranger signed as well");
+    assert!(!of(&ledger, &dealt), "nobody has begun it");
+    ledger = ledger.dealt(0..1);
+    assert!(!of(&ledger, &dealt), "it has dealt");
+    assert!(of(&ledger, &second));
+    assert!(!of(&ledger, &deal(2, 1, dealing_of(1))), "a plan that somebody made up");
+    assert!(of(&ledger, &complain(1, 0, dealing_of(0), 1)));
+    assert!(!of(&ledger, &complain(1, 0, dealing_of(3), 1)), "nobody dealt that");
+    for dealer in 1..5 {
+        ledger.step(&deal(1, dealer, dealing_of(dealer))).unwrap();
+    }
+    let change = ledger.change();
+    assert!(expects(&ledger, &change.to_command()));
+    let mut unapproved = change.clone();
+    unapproved.approvals.clear();
+    let mut other = change.clone();
+    other.shares.as_mut().unwrap().generation = GENESIS;
+    for change in [unapproved, other] {
+        assert!(!expects(&ledger, &change.to_command()));
+    }
+    // What rests on no proofs is verified as ever.
+    let without = SignedChange { shares: None, ..change.clone() };
+    assert!(expects(&ledger, &without.to_command()) && expects(&ledger, b"a command"));
+    assert_eq!(ledger.order(change.to_command()), Ok(1));
+    assert!(!of(&ledger, &begin(2)), "the epoch is sealed");
+    // Elsewhere nothing more than signatures is verified, so all is.
+    let own = Ledger::of(&members_under(NEW));
+    assert!(of(&own, &dealt));
+}
+
+#[test]
+fn proofs_weigh_what_they_cost_and_are_not_remembered() {
+    let of = |step: &Step| step.checks(&CHAIN);
+    let weights = |step: &Step| of(step).iter().map(Check::weight).collect::<Vec<_>>();
+    assert_eq!(weights(&begin(1))[..3], [1, 1, 4]);
+    let [signature, dealing] = weights(&deal(1, 2, dealing_of(2)))[..] else { panic!("two") };
+    let [complaint] = weights(&complain(1, 2, dealing_of(2), 3))[..] else { panic!("one") };
+    assert!(signature == 1 && dealing > 30 && complaint > dealing);
+    let mut large = plan(1);
+    let more = (5..100).map(|id: u16| Dealer { id: ReplicaId(id), ..large.dealers[0] });
+    large.dealers.extend(more.collect::<Vec<_>>());
+    let (dealing, signature) = (dealing_of(2), Signature::NONE);
+    let step = Step::Deal { plan: large, dealer: ReplicaId(2), dealing, signature };
+    assert!(weights(&step)[1] > 250, "it commits to 67 points");
+    let kept = |check: &Check| check.may_be_kept();
+    assert!(of(&begin(1))[..2].iter().all(kept));
+    assert!(!of(&begin(1))[2..].iter().any(kept));
+    assert!(!of(&complain(1, 2, dealing_of(2), 3)).iter().any(kept));
+    let possession = Ledger::new().dealt(0..5).change().checks(&CHAIN).pop().unwrap();
+    assert!(matches!(possession, Check::Joined { .. }) && !possession.may_be_kept());
+}
+
+/// Where clients are listed, the members need no grant to deal, and can do nothing else.
+#[test]
+fn members_that_are_to_deal_may_have_a_session() {
+    use quorate_core::ledger::clients::{Admission, Clients};
+    let mut ledger = Ledger::new();
+    let nobody = Arc::new(Clients::first(Admission::Listed, []).expect("it is short"));
+    ledger.state = ledger.state.serving(nobody);
+    let dealer = 4 + 1;
+    let refused = |ledger: &mut Ledger| outcomes(&mut ledger.state, &[open(dealer, 1)]);
+    let before = refused(&mut ledger);
+    assert!(format!("{before:?}").contains("Rejected"), "{before:?}");
+    ledger = ledger.dealt(0..1);
+    assert_eq!(refused(&mut ledger), [opened(1, 2)]);
+    let step = deal(1, 4, dealing_of(4)).to_command();
+    let dealt = signed_frame(dealer, 2, 1, &[step], 0);
+    assert_eq!(told(&outcomes(&mut ledger.state, &[dealt])[0]), Ok(2));
+    let command = signed_frame(dealer, 2, 2, &[b"x".to_vec()], 0);
+    let told = outcomes(&mut ledger.state, &[command]);
+    assert!(format!("{told:?}").contains("Rejected"), "{told:?}");
+    // A replica that takes the state over knows it, too.
+    let (chunks, root) = (chunks_of(&ledger.state.snapshot()), ledger.state.state_root());
+    let mut chunks = chunks.into_iter();
+    let restored = Execution::restore(Journal::default(), Limits::default(), &mut chunks, root);
+    let mut restored = restored.expect("an honest snapshot");
+    let last = 3 + 1;
+    let opened =
+        [outcomes(&mut restored, &[open(last, 1)]), outcomes(&mut ledger.state, &[open(last, 1)])];
+    assert_eq!(opened[0], opened[1]);
+    assert_eq!(restored.state_root(), ledger.state.state_root());
+}
+
+/// Only a cluster that began with a threshold key has any use for these rules.
+#[test]
+fn rules_of_threshold_keys_are_offered_to_those_that_have_one() {
+    let own = members_under(Rules::FIRST);
+    assert_eq!(own.offers(NEW), OLD);
+    assert_eq!(own.offers(Rules::FIRST), Rules::FIRST);
+    assert_eq!(committee().offers(NEW), NEW);
+    let later = Rules { core: Rules::GENERATED_KEYS + 1, application: 1 };
+    assert_eq!(own.offers(later), later, "later rules are for all");
+    assert_eq!(members_under(NEW).offers(NEW), NEW, "rules never go down");
+}
+
 #[test]
 fn a_change_needs_the_key_of_all_its_members_and_no_other() {
     let mut ledger = Ledger::new().dealt(0..5);
@@ -384,6 +505,12 @@ fn what_only_a_threshold_key_needs_costs_nothing_elsewhere() {
     assert_eq!(own.verified_under(OLD), OLD);
     let signed = Ledger::new().dealt(0..5).change();
     assert!(signed.may_seal(&joint) && !signed.may_seal(&own));
+    // Without shares it may only if the members that count stay.
+    let without = SignedChange { shares: None, ..signed.clone() };
+    assert!(!without.may_seal(&joint) && without.may_seal(&own));
+    let mut learners = without;
+    learners.change.members[4] = None;
+    assert!(learners.may_seal(&joint));
     let frame = signed_frame(1, 1, 1, &[signed.to_command()], 0);
     let checks = frame.claim_with_approvals(&CHAIN, own.verified_under(NEW)).checks().len();
     assert_eq!(checks, 1, "the client's");
