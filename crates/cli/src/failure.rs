@@ -37,9 +37,7 @@ impl Failure {
 
     /// Prints it to standard error, and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        for finding in &self.findings {
-            eprintln!("error: {finding}");
-        }
+        quorate_service::tell_findings(&self.findings);
         ExitCode::from(self.exit as u8)
     }
 

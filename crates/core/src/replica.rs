@@ -11,10 +11,12 @@
 //! All of it is pure. [`drive`] is the loop that production, the simulator and tests share: step,
 //! persist, release, execute.
 
+mod ahead;
 mod ancestors;
 pub mod arrivals;
 mod beginning;
 pub mod catch_up;
+mod desk;
 pub mod drive;
 mod epochs;
 mod execute;
@@ -32,6 +34,7 @@ mod skipping;
 mod snapshot;
 mod snapshots;
 mod succession;
+mod telling;
 mod testimonies;
 mod turns;
 mod verifications;
@@ -39,29 +42,31 @@ mod verify;
 mod voice;
 mod wish;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::base::crypto::{Check, Share, Signature, Statement};
 use crate::base::membership::{Committee, Membership};
 use crate::base::per_peer::PerPeer;
-use crate::base::types::{Digest, Height, Time, View};
+use crate::base::types::{Height, Time, View};
 use crate::ledger::block::{BlockId, FullBlock};
 use crate::ledger::execution::Execution;
-use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::frame::{Frame, SharedFrame};
 use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, BlockOf, Decision, Effects, Ledger, MessageOf, Output, Protocol, SharedHandover, Types,
+    self, BlockOf, Decision, Effects, MessageOf, Output, Protocol, SharedHandover, Types,
 };
 pub use interface::{
-    Action, Ancestors, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
+    Action, Ancestors, Dissemination, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
 };
 pub use snapshot::{MAX_ROOTS, SnapshotMeta};
 
+use ahead::Ahead;
 use arrivals::Arrivals;
 use beginning::is_no_word;
 use catch_up::CatchUp;
+use desk::Desk;
 use epochs::{Epochs, Voice};
 use message::PeerMessage;
 use payload::Payload;
@@ -82,6 +87,8 @@ pub struct Replica<P: Protocol, S> {
     /// Makes the protocol of an epoch.
     make: Box<dyn Fn(&Committee) -> P + Send>,
     payload: Payload<P::Types>,
+    /// What travels ahead of proposals, and who holds it.
+    ahead: Ahead,
     execution: Execution<S>,
     /// Makes the application anew, for a snapshot to be restored into.
     fresh: Box<dyn Fn() -> S + Send>,
@@ -115,8 +122,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     ) -> Self {
         let peers = committee.size();
         let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE);
+        let mut mempool = Mempool::new(settings.mempool);
+        if settings.dissemination == Dissemination::Ahead {
+            mempool.share_among(committee.faults());
+        }
         Self {
-            payload: Payload::new(Mempool::new(settings.mempool), arrivals),
+            payload: Payload::new(mempool, arrivals),
+            ahead: Ahead::new(settings.dissemination, peers),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
             protocol: make(&committee),
             make,
@@ -219,6 +231,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             self.catch_up.deadline(),
             arrivals.deadline(),
             self.epochs.deadline(),
+            self.ahead.deadline(),
         ];
         own.into_iter().chain([relay]).flatten().min()
     }
@@ -255,6 +268,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             Input::Connected(peer) => {
                 if !self.epochs.asks() {
                     self.catch_up.connected(peer);
+                    self.tell_newcomer(peer, &mut fx);
                     self.consult(now, protocol::Input::Connected(peer), &mut fx);
                 }
             }
@@ -276,6 +290,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let (view, committed) = (self.protocol.view(), self.protocol.committed().height());
             self.payload.arrivals.forget_below(view, committed);
         }
+        self.tell_held(now, fx);
         self.hand_over(now, fx);
         self.ask_handover(now, fx);
         let missing = self.missing();
@@ -312,9 +327,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             };
             fx.output(Action::Respond { client: frame.key(), response });
         }
-        if !relayed.is_empty() {
-            fx.output(Action::Broadcast(PeerMessage::Relay(relayed)));
-        }
+        pass_on(relayed, fx);
         self.release_arrivals(now, fx);
         self.consult(now, protocol::Input::Wake, fx);
     }
@@ -332,10 +345,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         self.relay_overdue(now, fx);
-        for (to, ids) in self.payload.arrivals.overdue(now) {
-            fx.output(Action::Send { to, message: PeerMessage::NeedFrames(ids) });
-        }
+        self.ask_overdue(now, fx);
         self.consult(now, protocol::Input::Timeout, fx);
+        self.propose_put_off(now, fx);
     }
 
     /// What came or was passed on before this instant was so at least `relay_after` ago.
@@ -351,20 +363,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             return;
         }
         let overdue = self.relay_overdue_since(now);
-        let mut batch = Vec::new();
-        let mut bytes = 0;
-        for frame in self.payload.unrelayed_before(overdue, now) {
-            bytes += frame.encoded_bytes().len();
-            batch.push(frame);
-            if bytes > RELAY_BYTES || batch.len() >= RELAY_FRAMES {
-                bytes = 0;
-                let full = std::mem::take(&mut batch);
-                fx.output(Action::Broadcast(PeerMessage::Relay(full)));
-            }
-        }
-        if !batch.is_empty() {
-            fx.output(Action::Broadcast(PeerMessage::Relay(batch)));
-        }
+        pass_on(self.payload.unrelayed_before(overdue, now), fx);
     }
 
     fn on_signed(
@@ -385,16 +384,21 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// Steps the protocol and carries its effects into the replica's.
     fn consult(&mut self, now: Time, input: protocol::Input<P::Types>, fx: &mut Fx<P::Types>) {
         let mut desk = Desk {
+            now,
             mempool: &self.payload.mempool,
+            ahead: &self.ahead,
+            committee: self.membership.latest(),
             execution: &self.execution,
             settings: &self.settings,
             sealed: self.epochs.sealed(),
             is_mute: !self.epochs.speaks(),
             root_wanted: self.epochs.sealed().max(self.wish.height(now)),
             batch: Vec::new(),
+            put_off: None,
         };
         let effects = self.protocol.step(now, input, &mut desk);
-        let batch = desk.batch;
+        let Desk { batch, put_off, .. } = desk;
+        self.ahead.put_off(put_off);
         let (early, records, outputs) = effects.into_parts();
         for record in &records {
             if let protocol::Record::Block(block) = record {
@@ -501,8 +505,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// A message with the bodies of its block's frames, as far as they are small.
     fn with_frames(&self, message: MessageOf<P>) -> PeerMessage<P::Types> {
         let block = P::carried_block(&message);
-        let bodies =
-            block.map(|block| self.payload.small_bodies(&block.id(), self.settings.inline_bytes));
+        let travels = |frame: &Frame| !self.is_spread(&frame.id());
+        let most = self.settings.inline_bytes;
+        let bodies = block.map(|block| self.payload.small_bodies(&block.id(), most, travels));
         let (epoch, frames) = (self.membership.latest().epoch(), bodies.unwrap_or_default());
         PeerMessage::Protocol { epoch, message, frames }
     }
@@ -531,60 +536,24 @@ fn is_among<T: Types>(to_execute: &VecDeque<Decision<T>>, id: &BlockId) -> bool 
     to_execute.iter().filter_map(Decision::block).any(|block| block.id() == *id)
 }
 
+/// Passes frames on, in messages that delay nothing else for long.
+fn pass_on<T: Types>(frames: Vec<SharedFrame>, fx: &mut Fx<T>) {
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    for frame in frames {
+        bytes += frame.encoded_bytes().len();
+        batch.push(frame);
+        if bytes > RELAY_BYTES || batch.len() >= RELAY_FRAMES {
+            bytes = 0;
+            let full = std::mem::take(&mut batch);
+            fx.output(Action::Broadcast(PeerMessage::Relay(full)));
+        }
+    }
+    if !batch.is_empty() {
+        fx.output(Action::Broadcast(PeerMessage::Relay(batch)));
+    }
+}
+
 fn refusal(frame: &SharedFrame, reason: Refusal) -> Response {
     Response::Refused { session: frame.session(), first: frame.first(), reason }
-}
-
-/// What the protocol may read of the replica around it.
-struct Desk<'a, S> {
-    mempool: &'a Mempool,
-    execution: &'a Execution<S>,
-    settings: &'a Settings,
-    /// The height of the sealed state, if the epoch is sealed.
-    sealed: Option<Height>,
-    /// Nothing is proposed, but the protocol goes on as if there were something to order.
-    is_mute: bool,
-    root_wanted: Option<Height>,
-    /// The frames handed out for a block.
-    batch: Vec<SharedFrame>,
-}
-
-impl<S: StateMachine> Ledger for Desk<'_, S> {
-    fn has_pending(&self) -> bool {
-        self.is_mute || !self.mempool.is_empty() && self.sealed.is_none()
-    }
-
-    fn payload(&mut self, ancestors: &mut dyn Iterator<Item = FrameId>) -> Vec<FrameId> {
-        if self.is_mute {
-            return Vec::new();
-        }
-        let filters = mutant!("frames-proposed-twice", false, self.settings.filtering);
-        let governed = self.execution.members().committee();
-        let ancestors: BTreeSet<_> = ancestors.filter(|_| filters || governed.is_some()).collect();
-        if let Some(current) = governed {
-            let frames = ancestors.iter().filter_map(|id| self.mempool.get(id));
-            if self.sealed.is_some() || frames.into_iter().any(|frame| frame.may_seal(current)) {
-                // What stands above a sealing block never enters the log.
-                return Vec::new();
-            }
-        }
-        let taken = if filters { ancestors } else { BTreeSet::new() };
-        let Settings { batch_commands, batch_bytes, .. } = *self.settings;
-        self.batch = self.mempool.batch(&|id| taken.contains(id), batch_commands, batch_bytes);
-        self.batch.truncate(crate::ledger::block::MAX_FRAMES);
-        self.batch.iter().map(|frame| frame.id()).collect()
-    }
-
-    fn executed(&self) -> Height {
-        self.execution.height()
-    }
-
-    fn state_root(&self, height: Height) -> Option<Digest> {
-        // Void blocks change nothing.
-        self.execution.root_at(self.sealed.map_or(height, |sealed| sealed.min(height)))
-    }
-
-    fn root_wanted(&self) -> Option<Height> {
-        self.root_wanted
-    }
 }

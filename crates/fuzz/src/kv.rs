@@ -1,11 +1,14 @@
 //! The key-value store: commands and questions of clients, chunks of peers.
 
+use std::num::NonZeroU64;
+
 use bytes::Bytes;
 use quorate_app::kv::command::encode;
-use quorate_app::kv::quotas::question;
-use quorate_app::kv::{Command, KeyValue, MAX_REPLY_BYTES, Reply};
+use quorate_app::kv::quotas::{self, question};
+use quorate_app::kv::{Command, ErrorKind, KeyValue, MAX_REPLY_BYTES, Reply};
 use quorate_core::base::crypto::PublicKey;
-use quorate_core::ledger::state_machine::{Decided, Replies, StateMachine};
+use quorate_core::ledger::clients::Grant;
+use quorate_core::ledger::state_machine::{Caller, Decided, Replies, StateMachine};
 use quorate_core::{Height, View};
 
 use crate::allocation;
@@ -18,16 +21,16 @@ pub struct Limited {
     blocks: u64,
 }
 
-/// Executes a block of commands: each has a reply that can be read and is within its limit.
+/// Executes a block of commands that nobody sent.
 pub fn apply(to: &mut Limited, commands: &[&[u8]]) -> Vec<Bytes> {
+    apply_of(to, commands, &[])
+}
+
+/// Executes a block of commands: each has a reply that can be read and is within its limit.
+fn apply_of(to: &mut Limited, commands: &[&[u8]], callers: &[Caller<'_>]) -> Vec<Bytes> {
     to.blocks += 1;
-    let block = Decided {
-        height: Height(to.blocks),
-        view: View(to.blocks),
-        commands,
-        rules: 1,
-        callers: &[],
-    };
+    let block =
+        Decided { height: Height(to.blocks), view: View(to.blocks), commands, rules: 1, callers };
     let mut replies = Replies::default();
     to.store.apply(&block, &mut replies);
     assert_eq!(replies.len(), commands.len());
@@ -44,34 +47,81 @@ fn check_reply(reply: &[u8]) {
     }
 }
 
-/// Bytes as commands and questions. One that is read can be executed; one that only reads changes
-/// nothing, and neither does a question; the same commands in one block or in several lead to the
-/// same state and the same replies.
+/// A client, and what the list of clients grants it.
+type Client = (PublicKey, Option<Grant>);
+
+/// One that is not listed; one with prefixes; one with a quota; one with both.
+fn clients() -> [Client; 4] {
+    let grant = |prefixes: &[&'static [u8]], quota| Grant {
+        prefixes: prefixes.iter().map(|prefix| Bytes::from_static(prefix)).collect(),
+        stored_bytes: NonZeroU64::new(quota),
+        ..Grant::default()
+    };
+    [
+        (PublicKey([0; 32]), None),
+        (PublicKey([1; 32]), Some(grant(&[b"k\0", b"k\x01"], 0))),
+        (PublicKey([2; 32]), Some(grant(&[], 1000))),
+        (PublicKey([3; 32]), Some(grant(&[b"k\x01"], 2000))),
+    ]
+}
+
+/// No client stores more than its quota.
+fn check_quotas(store: &KeyValue, clients: &[Client]) {
+    let keys: Vec<PublicKey> = clients.iter().map(|(key, _)| *key).collect();
+    let stored = quotas::answer(&store.query(&question(&keys)), keys.len());
+    for (stored, (_, grant)) in stored.expect("an answer").into_iter().zip(clients) {
+        if let Some(quota) = grant.as_ref().and_then(|grant| grant.stored_bytes) {
+            assert!(stored <= quota.get(), "{stored} bytes are stored, and {quota} may be");
+        }
+    }
+}
+
+/// Bytes as commands and questions of clients. One that is read can be executed; one that only
+/// reads, or is refused, changes nothing, and neither does a question; nobody stores more than its
+/// quota; the same commands in one block or in several lead to the same state and the same replies,
+/// unless there are quotas: what a block frees counts from the next one on.
 pub fn requests(input: &[u8]) {
     let mut input = Input::new(input);
-    let mut commands: Vec<Vec<u8>> = Vec::new();
+    let clients = clients();
+    let mut commands: Vec<(Vec<u8>, Caller<'_>)> = Vec::new();
     while !input.is_empty() && commands.len() < 64 {
-        commands.push(command(&mut input));
+        commands.push(command(&mut input, &clients));
     }
     let (mut one, mut all) = (Limited::default(), Limited::default());
     let mut replies = Vec::new();
-    for command in &commands {
+    for (command, caller) in &commands {
         let before = one.store.root();
         // A command takes memory in proportion to what it sends and what there is, not to numbers
         // in it.
-        let (allocated, mut reply) = allocation::of(|| apply(&mut one, &[command]));
+        let (allocated, mut reply) =
+            allocation::of(|| apply_of(&mut one, &[command.as_slice()], &[*caller]));
         assert!(allocated <= 1 << 20, "{allocated} bytes for a command of {}", command.len());
+        let refusal = match Reply::decode(&reply[0]) {
+            Ok(Reply::Error(kind, _)) => Some(kind),
+            _ => None,
+        };
+        let is_denied = refusal == Some(ErrorKind::NoPermission);
         let reads = Command::decode(command).is_ok_and(|command| command.is_read_only());
-        if reads {
-            assert_eq!(one.store.root(), before, "a command that reads has changed the state");
-            let answer = one.store.query(command);
+        if reads || is_denied || refusal == Some(ErrorKind::OutOfMemory) {
+            assert_eq!(one.store.root(), before, "it was to change nothing, and has");
+        }
+        let answer = one.store.query(command);
+        check_reply(&answer);
+        if reads && !is_denied {
             assert_eq!(answer, reply[0], "a question is answered otherwise than a command");
         }
-        check_reply(&one.store.query(command));
+        check_quotas(&one.store, &clients);
         replies.append(&mut reply);
     }
-    let together: Vec<&[u8]> = commands.iter().map(Vec::as_slice).collect();
-    assert_eq!(apply(&mut all, &together), replies);
+    let (together, callers): (Vec<&[u8]>, Vec<Caller<'_>>) =
+        commands.iter().map(|(command, caller)| (command.as_slice(), *caller)).unzip();
+    let replies_together = apply_of(&mut all, &together, &callers);
+    check_quotas(&all.store, &clients);
+    let has_quota = |caller: &Caller<'_>| caller.grant.is_some_and(|it| it.stored_bytes.is_some());
+    if callers.iter().any(has_quota) {
+        return;
+    }
+    assert_eq!(replies_together, replies);
     // The root covers also which block changed what.
     all.store.root();
     one.store.root();
@@ -84,10 +134,13 @@ fn map_root(of: &Limited) -> Bytes {
     prover.prove(b"").expect("a proof").slice(..32)
 }
 
-/// A command that is likely to be read, or any bytes.
-fn command(input: &mut Input<'_>) -> Vec<u8> {
+/// A command that is likely to be read, or any bytes, and who sends it.
+fn command<'a>(input: &mut Input<'_>, clients: &'a [Client; 4]) -> (Vec<u8>, Caller<'a>) {
     let mut out = Vec::new();
-    let key = [b'k', input.byte() % 4];
+    let choice = input.byte();
+    let key = [b'k', choice % 4];
+    let (sender, grant) = &clients[usize::from(choice / 4 % 4)];
+    let caller = Caller { key: sender, grant: grant.as_ref() };
     match input.byte() % 8 {
         0 => encode::incr_by(&mut out, &key, input.number() as i64),
         1 => {
@@ -100,7 +153,7 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
         5 => out = question(&vec![PublicKey([key[1]; 32]); usize::from(input.byte())]),
         _ => {
             let length = usize::from(input.byte());
-            return input.bytes(length);
+            return (input.bytes(length), caller);
         }
     }
     let change = input.byte();
@@ -110,7 +163,7 @@ fn command(input: &mut Input<'_>) -> Vec<u8> {
             *byte ^= input.byte();
         }
     }
-    out
+    (out, caller)
 }
 
 /// The chunks of a snapshot, changed, cut, doubled or in another order: refused, or the same state.

@@ -104,6 +104,13 @@ impl Flood {
         Self { name: adversary, does, by, through, trial, udp: false, has_rate: false }
     }
 
+    /// Least share of the throughput before that honest clients keep while it lasts. A rate bounds
+    /// what a flood takes of the replicas.
+    #[must_use]
+    pub fn least_share(&self) -> f64 {
+        if self.has_rate { row::LEAST_SHARE_BESIDE_A_RATE } else { row::LEAST_SHARE }
+    }
+
     const fn granted_a_rate(self) -> Self {
         Self { has_rate: true, ..self }
     }

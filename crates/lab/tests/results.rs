@@ -70,6 +70,8 @@ fn row() -> Row {
             commands_per_block: 413.5,
             views_per_second: 414.5,
             timeouts_per_second: 415.5,
+            failed_view_ms: None,
+            failed_views: None,
             replica_us: 416.5,
             generator_us: Some(417.5),
             stage_us: BTreeMap::from([("step".to_owned(), 418.5), ("persist".to_owned(), 419.5)]),

@@ -174,6 +174,8 @@ fn be_punctual(before_others: bool) {
 struct Carrier {
     nodes: usize,
     shapers: Vec<Shaper>,
+    /// When the uplink of each node is free.
+    uplinks_free_at_ns: Vec<u64>,
     pool: Pool,
     flights: Flights,
     began: Instant,
@@ -192,6 +194,7 @@ impl Carrier {
         Self {
             nodes,
             shapers: shapers.collect(),
+            uplinks_free_at_ns: vec![0; nodes],
             pool: Pool::new(settings.most_under_way, usize::from(settings.mtu)),
             flights: Flights::new(settings.most_under_way as usize),
             began: Instant::now(),
@@ -269,15 +272,16 @@ impl Carrier {
     /// Puts a packet under way, or drops it.
     fn forward(&mut self, from: usize, slot: Slot, bytes: usize) {
         let to = destination(self.pool.packet(slot)).filter(|to| *to < self.nodes && *to != from);
-        let Some((to, shaper)) =
-            to.and_then(|to| Some((to, self.shapers.get_mut(from * self.nodes + to)?)))
-        else {
+        let uplink = self.uplinks_free_at_ns.get_mut(from);
+        let Some((to, shaper, uplink)) = to.zip(uplink).and_then(|(to, uplink)| {
+            Some((to, self.shapers.get_mut(from * self.nodes + to)?, uplink))
+        }) else {
             self.counted.strays += 1;
             self.pool.give(slot);
             return;
         };
         let now_ns = self.began.elapsed().as_nanos() as u64;
-        match shaper.offer(now_ns, bytes) {
+        match shaper.offer(now_ns, bytes, uplink) {
             Verdict::Dropped => self.pool.give(slot),
             Verdict::Arrives { at_ns, again_at_ns } => {
                 self.flights.add(at_ns, slot, to as u16);

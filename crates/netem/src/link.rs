@@ -38,6 +38,9 @@ pub struct Link {
     pub duplicate: f64,
     /// Bits a second of whole IP packets; `None` is no limit.
     pub rate_bits: Option<u64>,
+    /// Whether the bandwidth is that of its sender's uplink, which the sender's other links share
+    /// that say so.
+    pub shared: bool,
     /// The bytes that may wait for the bandwidth; a packet beyond is dropped. `None`: as many as
     /// pass in 50 ms, at least 30,000.
     pub queue_bytes: Option<u64>,
@@ -59,15 +62,20 @@ pub enum LinkError {
     /// An unknown key.
     #[error(
         "there is no {0:?} of a link: write delay=, jitter=, distribution=, loss=, reorder=, \
-         duplicate=, bandwidth=, queue= or cut="
+         duplicate=, bandwidth=, shared=, queue= or cut="
     )]
     Key(String),
     /// An unknown distribution.
     #[error("distribution: there is no {0:?}: write uniform or normal")]
     Distribution(String),
     /// A value other than true and false.
-    #[error("cut: {0:?} is neither true nor false")]
-    Cut(String),
+    #[error("{key}: {value:?} is neither true nor false")]
+    Bool {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
     /// The values contradict each other.
     #[error("{0}")]
     Together(&'static str),
@@ -127,7 +135,8 @@ impl Link {
                     _ => return Err(LinkError::Distribution(value.to_owned())),
                 }
             }
-            "cut" => self.cut = value.parse().map_err(|_| LinkError::Cut(value.to_owned()))?,
+            "shared" => self.shared = truth(key, value)?,
+            "cut" => self.cut = truth(key, value)?,
             _ => return Err(LinkError::Key(key.to_owned())),
         }
         Ok(())
@@ -172,6 +181,11 @@ impl Link {
     }
 }
 
+fn truth(key: &str, value: &str) -> Result<bool, LinkError> {
+    let refused = || LinkError::Bool { key: key.to_owned(), value: value.to_owned() };
+    value.parse().map_err(|_| refused())
+}
+
 /// The text that [`Link::parse`] reads; empty for an ideal wire.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -194,6 +208,9 @@ impl fmt::Display for Link {
             }
         }
         parts.extend(self.rate_bits.map(|bits| format!("bandwidth={}", units::show_rate(bits))));
+        if self.shared {
+            parts.push("shared=true".to_owned());
+        }
         parts.extend(self.queue_bytes.map(|bytes| format!("queue={bytes}B")));
         if self.cut {
             parts.push("cut=true".to_owned());

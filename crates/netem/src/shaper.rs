@@ -61,15 +61,25 @@ impl Shaper {
     }
 
     /// Decides about a packet of `bytes` sent at `now_ns`. Bandwidth comes first, then loss, then
-    /// delay: a packet that is lost later still occupies the bottleneck.
-    pub(crate) fn offer(&mut self, now_ns: u64, bytes: usize) -> Verdict {
+    /// delay: a packet that is lost later still occupies the bottleneck. `uplink_free_at_ns` is the
+    /// time when the sender's uplink is free, for links that share it.
+    pub(crate) fn offer(
+        &mut self,
+        now_ns: u64,
+        bytes: usize,
+        uplink_free_at_ns: &mut u64,
+    ) -> Verdict {
         self.counters.sent += 1;
         self.counters.sent_bytes += bytes as u64;
         if self.link.cut {
             self.counters.cut += 1;
             return Verdict::Dropped;
         }
-        let Some(leaves_ns) = self.through_bottleneck(now_ns, bytes as u64) else {
+        let mut free_at_ns = if self.link.shared { *uplink_free_at_ns } else { self.free_at_ns };
+        let leaves_ns = self.through_bottleneck(now_ns, bytes as u64, &mut free_at_ns);
+        let own = if self.link.shared { uplink_free_at_ns } else { &mut self.free_at_ns };
+        *own = free_at_ns;
+        let Some(leaves_ns) = leaves_ns else {
             self.counters.overflowed += 1;
             return Verdict::Dropped;
         };
@@ -87,17 +97,17 @@ impl Shaper {
 
     /// The time when the packet has left the bottleneck; `None` if the queue is full. An empty
     /// queue accepts any packet.
-    fn through_bottleneck(&mut self, now_ns: u64, bytes: u64) -> Option<u64> {
+    fn through_bottleneck(&self, now_ns: u64, bytes: u64, free_at_ns: &mut u64) -> Option<u64> {
         let Some(rate) = self.link.rate_bits else { return Some(now_ns) };
-        let starts_ns = self.free_at_ns.max(now_ns);
+        let starts_ns = (*free_at_ns).max(now_ns);
         let nanobits = u128::from(starts_ns - now_ns) * u128::from(rate);
         let waiting_bytes = (nanobits / 8_000_000_000) as u64;
         if waiting_bytes > 0 && waiting_bytes + bytes > self.link.queue_limit_bytes() {
             return None;
         }
         let takes_ns = u128::from(bytes) * 8_000_000_000 / u128::from(rate);
-        self.free_at_ns = starts_ns + takes_ns as u64;
-        Some(self.free_at_ns)
+        *free_at_ns = starts_ns + takes_ns as u64;
+        Some(*free_at_ns)
     }
 
     fn draw_delay_ns(&mut self) -> u64 {

@@ -59,7 +59,8 @@ fn a_wrong_link_is_refused_by_its_key() {
         ("distribution=pareto", "there is no \"pareto\""),
         ("delay=1ms jitter=2ms", "jitter is more than the delay"),
         ("reorder=1%", "set one"),
-        ("cut=maybe", "neither true nor false"),
+        ("cut=maybe", "cut: \"maybe\" is neither true nor false"),
+        ("shared=1", "shared: \"1\" is neither true nor false"),
     ];
     for (text, why) in wrong {
         let error = Link::parse(text).expect_err(text).to_string();

@@ -28,9 +28,9 @@ pub mod schema;
 mod service;
 
 pub use choice::{
-    Application, AuthenticationName, Cores, Durability, LeaderName, LivenessName, LogFormat,
-    LogLevel, PacemakerName, ProtocolName, SamplingName, SentAncestors, StateStore, TimeoutKind,
-    VoteRoute, VoteVerification,
+    Application, AuthenticationName, Cores, DisseminationName, Durability, LeaderName,
+    LivenessName, LogFormat, LogLevel, PacemakerName, ProtocolName, SamplingName, SentAncestors,
+    StateStore, TimeoutKind, VoteRoute, VoteVerification,
 };
 pub use cluster::{
     BatchLimits, Cluster, ClusterLimits, GROUP_KEY_BYTES, Member, MemberFile, PROOF_BYTES, Restored,

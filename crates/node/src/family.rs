@@ -21,13 +21,13 @@ use quorate_core::protocols::protocol::{Capability, Origin, Protocol, Types};
 use quorate_core::protocols::sequencer::{self, Sequencer};
 use quorate_core::protocols::snow::snowman::{self, Snowman};
 use quorate_core::protocols::two_delay::{self, TwoDelay};
-use quorate_core::replica::Ancestors;
+use quorate_core::replica::{Ancestors, Dissemination};
 use quorate_core::{Committee, Height, ReplicaId};
 use quorate_crypto::MembersScheme;
 
 use crate::config::{
-    AuthenticationName, Cluster, LeaderName, LivenessName, Node, PacemakerName, ProtocolName,
-    SchemeName, SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
+    AuthenticationName, Cluster, DisseminationName, LeaderName, LivenessName, Node, PacemakerName,
+    ProtocolName, SchemeName, SentAncestors, TimeoutKind, ViewTimeout, VoteRoute, VoteVerification,
 };
 
 /// What a replica runs.
@@ -388,6 +388,15 @@ fn hotstuff(cluster: &Cluster, rules: &'static dyn rules::Rules) -> Settings {
         broadcast_votes: cluster.votes == VoteRoute::Broadcast,
         second_vote: cluster.second_vote,
         ..Settings::new(rules)
+    }
+}
+
+/// How the payload reaches the other replicas.
+#[must_use]
+pub fn dissemination(name: DisseminationName) -> Dissemination {
+    match name {
+        DisseminationName::Direct => Dissemination::Direct,
+        DisseminationName::Ahead => Dissemination::Ahead,
     }
 }
 

@@ -240,6 +240,7 @@ fn settings(cluster: &Cluster, node: &Node) -> replica::Settings {
         snapshot_blocks: node.storage.snapshot_every_blocks,
         filtering: node.laboratory.filtering,
         ancestors: family::ancestors(node.laboratory.ancestors),
+        dissemination: family::dissemination(node.dissemination),
         certificate_cache: node.laboratory.certificate_cache,
         max_snapshot_bytes: cluster.limits.max_snapshot_bytes,
         mempool: mempool::Limits::default(),

@@ -35,6 +35,7 @@ pub mod profile;
 mod proofs;
 mod queries;
 pub mod recent;
+mod refusals;
 mod replies;
 mod requests;
 mod routes;

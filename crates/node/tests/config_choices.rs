@@ -421,6 +421,22 @@ fn a_leader_s_wait_fits_into_its_view() {
     assert!(error.ends_with(expected), "{error}");
 }
 
+/// Backups of PBFT would give up a correct primary that lets frames wait until a quorum holds them.
+#[test]
+fn frames_do_not_travel_ahead_with_pbft() {
+    let world = world();
+    let ahead = [("dissemination", "ahead")];
+    world.load(&ahead).unwrap();
+    world.set("protocol = \"pbft\"");
+    world.load(&[]).unwrap();
+    let error = world.error_with(&ahead);
+    assert!(
+        error.starts_with("`dissemination` is \"ahead\", and the protocol is \"pbft\""),
+        "{error}"
+    );
+    assert!(error.ends_with("where:  flag --set\n  remedy: set it to \"direct\""), "{error}");
+}
+
 #[test]
 fn keys_have_the_length_of_their_scheme() {
     for (scheme, bytes) in [

@@ -13,11 +13,14 @@ use bytes::Bytes;
 use ports::ports;
 use quorate_app::kv::Reply;
 use quorate_app::kv::command::encode;
-use quorate_core::base::crypto::ClientSigner as _;
-use quorate_core::client::message::Rejection;
+use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
+use quorate_core::base::wire::Encode as _;
+use quorate_core::client::message::{Rejection, Request};
 use quorate_core::client::{ClientError, Fatal, SessionConfig, Unknown};
 use quorate_core::ledger::clients::{Admission, Clients, Grant};
 use quorate_core::ledger::directive::{Directive, Order, Refusal, SignedDirective};
+use quorate_core::ledger::frame::Frame;
+use quorate_core::{Sequence, SessionId};
 use quorate_crypto::{SecretKey, key_file};
 use quorate_node::client::rights::{self, DirectiveError};
 use quorate_node::client::succession::{Chain, Following};
@@ -25,6 +28,7 @@ use quorate_node::client::{Authenticity, Client, ClientConfig, ReplicaAddress};
 use quorate_node::config::{Home, Overrides, load};
 use quorate_node::launch::{Launched, Remedies, launch};
 use quorate_node::testnet::{self, Options, Testnet};
+use quorate_transport::Limits;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -304,4 +308,41 @@ async fn a_flooding_client_is_held_to_its_rate_and_leaves_others_alone() {
     }
     assert!(sent.iter().any(|one| !one.is_finished()), "it is through, and was to wait");
     sent.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// It sends without end to a replica, and listens to nothing. The replica stops answering and
+/// reading it. (`transport/src/tests/pauses.rs` shows that nothing is read then.) Others go on, and
+/// so does the client itself once it listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_listen_is_not_listened_to() {
+    let replicas = start().await;
+    let [flood, good] = [key(), key()];
+    let grant = Grant { commands_per_second: NonZeroU32::new(2), ..Grant::default() };
+    replicas.order(2, Order::Allow(flood.public_key(), grant)).await.unwrap();
+    let config = replicas.config();
+    let (at, chain) = (config.replicas[0].clone(), config.session.chain);
+    let (session, sign) = (SessionId(u64::MAX), |statement: &_| flood.sign(statement));
+    let commands = [&b""[..]; 64];
+    let frame =
+        Frame::build(flood.public_key(), session, Sequence(1), commands, &chain, sign).unwrap();
+    let frame = Bytes::from(Request::Submit { relay: false, frame: frame.into() }.to_bytes());
+    let limits = Limits { queue_messages: 4, ..Limits::clients() };
+    let (sender, receiver) =
+        quorate_transport::dial(&at.address, at.key, chain, limits).await.unwrap();
+    let flooding = tokio::spawn(async move {
+        while sender.send(frame.clone()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    let begin = Instant::now();
+    while replicas.refused("client_unanswered") == 0 {
+        assert!(begin.elapsed() < DEADLINE, "it is answered without end");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let client = replicas.connect(&good).await.unwrap();
+    commit(&client, 50).await.unwrap();
+    assert!(!flooding.is_finished(), "it is connected, and waits");
+    flooding.abort();
+    drop(receiver);
+    commit(&replicas.connect(&flood).await.unwrap(), 1).await.unwrap();
 }

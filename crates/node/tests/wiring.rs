@@ -12,10 +12,10 @@ use quorate_core::Digest;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::protocols::hotstuff::pacemaker::{Timing, Waits};
-use quorate_core::replica::Ancestors;
+use quorate_core::replica::{Ancestors, Dissemination};
 use quorate_node::config::{
-    Application, Choices, Durability, Loaded, Overrides, ProtocolName, SentAncestors, StateStore,
-    TimeoutKind, VoteVerification, load,
+    Application, Choices, DisseminationName, Durability, Loaded, Overrides, ProtocolName,
+    SentAncestors, StateStore, TimeoutKind, VoteVerification, load,
 };
 use quorate_node::family::Family;
 use quorate_node::launch::{Remedies, launch, setup};
@@ -153,6 +153,9 @@ fn every_switch_turns_what_it_is_for() {
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, true));
     loaded.node.storage.state = StateStore::Memory;
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, false));
+    assert_eq!(set_up(&loaded, Remedies::default()).settings.dissemination, Dissemination::Direct);
+    loaded.node.dissemination = DisseminationName::Ahead;
+    assert_eq!(set_up(&loaded, Remedies::default()).settings.dissemination, Dissemination::Ahead);
     // The deciding thread checks a few signatures itself, but never waits for a device.
     assert_eq!(set_up(&loaded, Remedies::default()).inline_checks, 4);
     loaded.node.laboratory.accelerator.verify = Duration::from_micros(9);

@@ -22,6 +22,7 @@ mod inspect;
 mod keep;
 pub mod metrics;
 mod past;
+mod served;
 
 use std::io;
 use std::net::SocketAddr;
@@ -136,9 +137,9 @@ enum Asker {
 /// What is known of a transaction.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// "accepted", "pending" or "unknown".
+    /// "accepted", "pending", "rejected" or "unknown".
     pub state: &'static str,
-    /// Why it is pending, for people.
+    /// Why it is pending, or was rejected, for people.
     pub why: String,
 }
 

@@ -52,6 +52,20 @@ pub enum Refusal {
     /// It spends an output that no transaction is known to have made.
     #[error("unknown input: no output {} of {} is known", .0.index, .0.transaction)]
     UnknownInput(OutputId),
+    /// It spends what another pending transaction spends: both together are a double spend, and may
+    /// never be decided.
+    #[error(
+        "pending: {by} spends the output {} of {}, too, and is not decided yet; wait until it is, \
+         and pay again then (`quorate wallet why {by}` tells)",
+        output.index,
+        output.transaction
+    )]
+    Pending {
+        /// The output.
+        output: OutputId,
+        /// Who spends it.
+        by: TransactionId,
+    },
     /// It spends what another accepted transaction has spent.
     #[error("spent: {by} spent the output {} of {}", output.index, output.transaction)]
     Spent {
@@ -64,7 +78,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// The reasons, as counters name them.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "malformed",
         "too_large",
         "duplicated_input",
@@ -75,6 +89,7 @@ impl Refusal {
         "cyclic",
         "unknown_input",
         "spent",
+        "pending",
     ];
 
     /// Its place in [`Refusal::NAMES`].
@@ -91,6 +106,7 @@ impl Refusal {
             Self::Cyclic => 7,
             Self::UnknownInput(_) => 8,
             Self::Spent { .. } => 9,
+            Self::Pending { .. } => 10,
         }
     }
 

@@ -248,6 +248,12 @@ impl vertex::Transaction for Transaction {
         &self.body.inputs
     }
 
+    /// Beside its entries in the graph there are 40 bytes for each output, and a key and a
+    /// signature for each signer.
+    fn weight(&self) -> usize {
+        8 + 3 * self.body.inputs.len() + self.body.outputs.len() + 2 * self.body.signers.len()
+    }
+
     fn output(&self, index: u32) -> Option<Worth> {
         let Output { to, amount } = self.body.outputs.get(index as usize)?;
         Some(Worth { owner: Digest(to.0), amount: *amount })

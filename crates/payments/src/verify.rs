@@ -28,6 +28,10 @@ impl vertex::Transaction for Signed {
         Transaction::inputs(self)
     }
 
+    fn weight(&self) -> usize {
+        vertex::Transaction::weight(&*self.0)
+    }
+
     fn output(&self, index: u32) -> Option<Worth> {
         vertex::Transaction::output(&*self.0, index)
     }

@@ -1,5 +1,6 @@
 //! How a program ends: what people read, and what scripts get.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -69,9 +70,7 @@ impl Failure {
     /// Prints it to standard error, and gives the exit code.
     #[must_use]
     pub fn report(&self) -> ExitCode {
-        for finding in &self.findings {
-            eprintln!("error: {finding}");
-        }
+        tell_findings(&self.findings);
         ExitCode::from(self.exit as u8)
     }
 }
@@ -79,5 +78,14 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self { exit: Exit::Usage, findings: error.findings }
+    }
+}
+
+/// Prints each finding to standard error, in one write: another thread of this process may write
+/// there as well, and what it writes must not come between the words.
+pub fn tell_findings(findings: &[Finding]) {
+    for finding in findings {
+        // Nobody is left to hear that standard error is closed.
+        let _ = std::io::stderr().write_all(format!("error: {finding}\n").as_bytes());
     }
 }

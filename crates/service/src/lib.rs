@@ -24,7 +24,7 @@ pub mod start;
 mod stdout;
 
 pub use bytes::Bytes;
-pub use exit::{Exit, Failure};
+pub use exit::{Exit, Failure, tell_findings};
 pub use program::Program;
 pub use quorate_core::Digest;
 pub use quorate_core::ledger::state_machine::{

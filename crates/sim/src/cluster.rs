@@ -224,6 +224,7 @@ impl<F: Family> Cluster<F> {
             mempool: self.config.mempool,
             filtering: self.config.filtering,
             ancestors: self.config.ancestors,
+            dissemination: self.config.dissemination,
             certificate_cache: true,
         }
     }

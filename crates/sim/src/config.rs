@@ -9,7 +9,7 @@ use quorate_core::protocols::hotstuff::pacemaker::{Kind, Timing, Waits};
 use quorate_core::protocols::hotstuff::rules::{Chained, Rules};
 use quorate_core::protocols::pbft;
 use quorate_core::protocols::snow::snowman;
-use quorate_core::replica::Ancestors;
+use quorate_core::replica::{Ancestors, Dissemination};
 use quorate_core::{Committee, Duration};
 
 use super::keys::{self, Keys, Mock};
@@ -43,6 +43,8 @@ pub struct Config {
     pub filtering: bool,
     /// What is sent ahead of proposals.
     pub ancestors: Ancestors,
+    /// How the payload reaches the other replicas.
+    pub dissemination: Dissemination,
     /// Within this time messages arrive, as replicas believe.
     pub delta: u64,
     /// How certificates of votes and of time-outs are kept.
@@ -111,6 +113,7 @@ impl Default for Config {
             second_vote: false,
             filtering: true,
             ancestors: Ancestors::None,
+            dissemination: Dissemination::Direct,
             delta: 50_000,
             forms: (Form::List, Form::List),
             pbft: pbft::Settings::default(),

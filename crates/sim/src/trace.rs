@@ -206,6 +206,7 @@ impl Trace {
                 format!("{}{bodies}", F::words(self, message))
             }
             PeerMessage::Relay(frames) => format!("passes on {} frames", frames.len()),
+            PeerMessage::Held(ids) => format!("holds {} frames", ids.len()),
             PeerMessage::Show(height) => format!("asks for a block with the root of {height:?}"),
             PeerMessage::NeedFrames(ids) => format!("asks for {} frames", ids.len()),
             PeerMessage::Frames(frames) => format!("sends {} frames", frames.len()),

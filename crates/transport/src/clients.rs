@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{Digest, ReplicaId, planted};
@@ -19,6 +20,7 @@ use super::hello::{Hello, Refusal, Role, Versions};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbox::{Outbox, SendError};
+use super::pause::Pause;
 use super::places::{Caps, Place, Places, Rule};
 use super::tcp::Tcp;
 use super::tls::{Identity, TlsError};
@@ -71,7 +73,13 @@ struct Shared {
     /// The places of connections that passed the handshake.
     places: Places,
     budget: Arc<Budget>,
-    connections: RwLock<HashMap<ConnectionId, Arc<Outbox>>>,
+    connections: RwLock<HashMap<ConnectionId, Contact>>,
+}
+
+/// What reaches a connection from outside its task.
+struct Contact {
+    outbox: Arc<Outbox>,
+    pause: Arc<Pause>,
 }
 
 impl ClientListener {
@@ -141,14 +149,24 @@ impl ClientListener {
     /// connection (any more).
     pub fn send(&self, to: ConnectionId, message: Bytes) -> Result<(), SendError> {
         let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
-        connections.get(&to).ok_or(SendError::Closed)?.push_or_break(message)
+        connections.get(&to).ok_or(SendError::Closed)?.outbox.push_or_break(message)
     }
 
     /// Ends a client's connection once everything queued is sent.
     pub fn disconnect(&self, connection: ConnectionId) {
         let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(outbox) = connections.get(&connection) {
-            outbox.close();
+        if let Some(contact) = connections.get(&connection) {
+            contact.outbox.close();
+        }
+    }
+
+    /// Does not read a client's connection for `time`, and goes on sending to it. Frames that were
+    /// read before still come. A client that leaves meanwhile is noticed when a ping cannot be
+    /// written, or afterwards.
+    pub fn pause(&self, connection: ConnectionId, time: Duration) {
+        let connections = self.shared.connections.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(contact) = connections.get(&connection) {
+            contact.pause.last(time);
         }
     }
 
@@ -209,9 +227,12 @@ impl Shared {
         let (share, holds_too_much) = self.budget.share(settled.network());
         let leaves = Meter::new(Arc::clone(&share), Way::Out);
         let outbox = Arc::new(Outbox::metered(self.limits.room(), leaves));
+        let pause = Arc::<Pause>::default();
         let link = Link::new(established, outbox.clone(), &self.limits, self.counters.clone())
-            .metered(Meter::new(share, Way::In));
-        self.connections.write().unwrap_or_else(PoisonError::into_inner).insert(id, outbox.clone());
+            .metered(Meter::new(share, Way::In))
+            .pausing(Arc::clone(&pause));
+        let contact = Contact { outbox: outbox.clone(), pause };
+        self.connections.write().unwrap_or_else(PoisonError::into_inner).insert(id, contact);
         if *closes.borrow() {
             outbox.close();
         }
@@ -251,6 +272,6 @@ impl Shared {
 
     fn close_all(&self) {
         let connections = self.connections.read().unwrap_or_else(PoisonError::into_inner);
-        connections.values().for_each(|outbox| outbox.close());
+        connections.values().for_each(|contact| contact.outbox.close());
     }
 }

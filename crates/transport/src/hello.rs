@@ -65,8 +65,11 @@ pub struct Versions {
 pub struct NoVersions;
 
 impl Versions {
-    /// The versions that this program speaks.
-    pub const PROGRAM: Self = Self { oldest: 3, newest: 3 };
+    /// The versions that this program speaks. Version 4 has one message more, by which replicas
+    /// tell each other what they hold.
+    pub const PROGRAM: Self = Self { oldest: 3, newest: 4 };
+    /// The first version in which replicas tell each other what they hold.
+    pub const TELLS_HELD: u16 = 4;
 
     /// From `oldest` to `newest`, both included.
     ///

@@ -17,7 +17,8 @@
 //!   queue is full, the oldest message is dropped; the protocol sends again whatever matters. A
 //!   client that does not read is disconnected.
 //! * **Receiving pushes back.** While the [queue](inbound()) is full, in messages or in bytes, the
-//!   socket is not read.
+//!   socket is not read. A replica can also pause one client's connection
+//!   ([`ClientListener::pause`]).
 //! * **Announced lengths are not believed.** Memory grows only with the bytes that arrived.
 //!   Handshake and hello have a deadline, and so has the next whole frame (pings count). All client
 //!   connections share one memory budget, and a long frame waits for room in it. Connections are
@@ -44,6 +45,7 @@ mod link;
 pub mod measure;
 mod name;
 mod outbox;
+mod pause;
 mod peers;
 pub mod places;
 mod quic;
@@ -129,6 +131,9 @@ pub struct Limits {
     /// The time for which a client's connection may keep what it holds, and release nothing, while
     /// others wait for room.
     pub held_for: Duration,
+    /// Bytes that the system may hold over TCP that it has not sent, if there is a bound (on Linux).
+    /// Messages cannot go before what it holds: see [`Peers::broadcast_behind`].
+    pub not_sent_bytes: Option<u32>,
 }
 
 impl Limits {
@@ -148,6 +153,7 @@ impl Limits {
             connections_per_address: 1024,
             held_bytes: usize::MAX,
             held_for: Duration::from_secs(2),
+            not_sent_bytes: None,
         }
     }
 
@@ -168,6 +174,7 @@ impl Limits {
             connections_per_address: 4096,
             held_bytes: CLIENTS_HELD_BYTES,
             held_for: Duration::from_secs(2),
+            not_sent_bytes: None,
         }
     }
 

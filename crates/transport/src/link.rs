@@ -21,6 +21,7 @@ use super::framing::{FrameReader, FrameWriter};
 use super::handshake::Established;
 use super::inbound::Inbound;
 use super::outbox::{Outbox, Taken};
+use super::pause::Pause;
 use super::{Limits, Wake};
 
 /// The bytes that are read before frames are handed on.
@@ -82,6 +83,10 @@ pub(super) struct Link<S> {
     is_admitted: bool,
     /// The timer while the connection waits for that room.
     waits: Option<Pin<Box<Sleep>>>,
+    /// Until when this side does not want to read.
+    pause: Arc<Pause>,
+    /// The timer of a pause that lasts.
+    paused: Option<Pin<Box<Sleep>>>,
     /// The end to report once `frames` is handed on.
     end: Option<End>,
     last_frame: Instant,
@@ -121,6 +126,8 @@ impl<S: Stream> Link<S> {
             meter: Meter::default(),
             is_admitted: false,
             waits: None,
+            pause: Arc::default(),
+            paused: None,
             end: None,
             last_frame: Instant::now(),
             blocked: None,
@@ -143,6 +150,12 @@ impl<S: Stream> Link<S> {
     /// Lets `meter` count received bytes that are not handed on yet.
     pub(super) fn metered(mut self, meter: Meter) -> Self {
         self.meter = meter;
+        self
+    }
+
+    /// Obeys `pause`.
+    pub(super) fn pausing(mut self, pause: Arc<Pause>) -> Self {
+        self.pause = pause;
         self
     }
 
@@ -257,11 +270,16 @@ impl<S: Stream> Link<S> {
         if let Some(end) = self.end {
             return Poll::Ready(Err(end));
         }
+        let is_paused = read && !self.poll_pause(cx);
         while self.tick.poll_tick(cx).is_ready() {
-            self.on_tick(read && self.waits.is_none())?;
+            self.on_tick(read && self.waits.is_none() && !is_paused)?;
         }
         self.poll_write(cx)?;
-        if !read {
+        if is_paused && self.deaf {
+            // Without reading, this is how the end of the other side shows.
+            return Poll::Ready(Err(End::Closed));
+        }
+        if !read || is_paused {
             return Poll::Pending;
         }
         let began = std::time::Instant::now();
@@ -303,15 +321,22 @@ impl<S: Stream> Link<S> {
     }
 
     fn write_all(&mut self, cx: &mut Context<'_>, load: &mut Load) -> Result<(), End> {
+        let mut is_idle = false;
         while !self.deaf {
             if self.writer.is_empty() {
-                match self.outbox.take(self.number, &mut self.writer, cx.waker()) {
+                let idle = std::mem::take(&mut is_idle);
+                match self.outbox.take(self.number, &mut self.writer, cx.waker(), idle) {
                     Taken::Some { frames, bytes, left } => {
                         add(&self.counters.frames_out, frames);
                         add(&self.counters.bytes_out, bytes);
                         load.frames += frames;
                         load.waiting = load.waiting.max(frames + left);
                     }
+                    Taken::Behind if self.poll_flush(cx)? => {
+                        is_idle = true;
+                        continue;
+                    }
+                    Taken::Behind => return Ok(()),
                     Taken::Nothing => return self.poll_flush(cx).map(|_| ()),
                     Taken::Finished if self.poll_flush(cx)? => return Err(End::Finished),
                     Taken::Finished => return Ok(()),
@@ -380,6 +405,24 @@ impl<S: Stream> Link<S> {
         }
         self.weigh();
         if self.frames.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Whether no pause lasts. During one the other side is pushed back.
+    fn poll_pause(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(end) = self.pause.end() {
+            let timer = self.paused.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+            if timer.deadline() != end {
+                timer.as_mut().reset(end);
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+        }
+        if self.paused.take().is_some() {
+            // The other side could not be heard because this side did not read.
+            self.last_frame = Instant::now();
+        }
+        true
     }
 
     /// Whether there is room to read on. While there is none, the other side is pushed back.

@@ -34,6 +34,9 @@ pub(super) struct Outbox {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Bytes>,
+    /// Messages that are sent when `queue` is empty and the socket has taken everything.
+    behind: VecDeque<Bytes>,
+    /// The bytes of both.
     bytes: usize,
     /// Bytes that were taken out last and may not have been sent.
     leaving: usize,
@@ -59,6 +62,8 @@ struct State {
 pub(super) enum Taken {
     /// `frames` frames of `bytes` bytes were moved to the writer, and `left` frames are left.
     Some { frames: u64, bytes: u64, left: u64 },
+    /// Only messages behind the others are left. Ask again when the socket has taken everything.
+    Behind,
     /// The queue is empty. The waker is kept.
     Nothing,
     /// The queue is empty, and nothing more will come.
@@ -101,14 +106,20 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `message`, and drops the oldest messages if there is no room. Returns the number
-    /// dropped.
-    pub(super) fn push_dropping(&self, message: Bytes) -> u64 {
+    /// Adds `message`, behind the others if `behind`, and drops the oldest messages if there is no
+    /// room, those behind first. Returns the number dropped.
+    pub(super) fn push_dropping(&self, message: Bytes, behind: bool) -> u64 {
         let mut state = self.lock();
         if state.closing {
             return 1;
         }
-        state.push(message);
+        if behind {
+            state.bytes += message.len();
+            state.behind.push_back(message);
+            state.weigh();
+        } else {
+            state.push(message);
+        }
         let room = if state.connected { self.room } else { Room::disconnected(self.room) };
         let dropped = state.trim(room);
         let waker = state.waker.take();
@@ -175,6 +186,7 @@ impl Outbox {
         self.stop(|state| {
             state.broken = true;
             state.queue.clear();
+            state.behind.clear();
             state.bytes = 0;
         });
     }
@@ -223,8 +235,15 @@ impl Outbox {
         state.connected.then_some(state.version)
     }
 
-    /// Moves to `writer` what it can hold, for connection `number`.
-    pub(super) fn take(&self, number: u64, writer: &mut FrameWriter, waker: &Waker) -> Taken {
+    /// Moves to `writer` what it can hold, for connection `number`. If nothing else waits and
+    /// `is_idle`, one of the messages behind.
+    pub(super) fn take(
+        &self,
+        number: u64,
+        writer: &mut FrameWriter,
+        waker: &Waker,
+        is_idle: bool,
+    ) -> Taken {
         let mut state = self.lock();
         if state.connection != number {
             return Taken::Replaced;
@@ -234,7 +253,7 @@ impl Outbox {
         }
         let (mut frames, mut bytes) = (0, 0);
         while !writer.is_full()
-            && let Some(message) = state.queue.pop_front()
+            && let Some(message) = state.next(is_idle && frames == 0)
         {
             state.bytes -= planted!("outbox-never-empties", 0, message.len());
             frames += 1;
@@ -244,6 +263,9 @@ impl Outbox {
         state.leaving = bytes as usize;
         state.weigh();
         if frames == 0 {
+            if !state.behind.is_empty() && !is_idle {
+                return Taken::Behind;
+            }
             if state.closing {
                 return Taken::Finished;
             }
@@ -253,7 +275,7 @@ impl Outbox {
             }
             return Taken::Nothing;
         }
-        let left = state.queue.len() as u64;
+        let left = (state.queue.len() + state.behind.len()) as u64;
         let senders = std::mem::take(&mut state.senders);
         drop(state);
         senders.into_iter().for_each(Waker::wake);
@@ -290,11 +312,16 @@ impl State {
         if fits || self.queue.is_empty() { Ok(()) } else { Err(SendError::Full) }
     }
 
+    /// The next message; one of those behind only if they have their turn.
+    fn next(&mut self, behind: bool) -> Option<Bytes> {
+        self.queue.pop_front().or_else(|| if behind { self.behind.pop_front() } else { None })
+    }
+
     fn trim(&mut self, room: Room) -> u64 {
         let mut dropped = 0;
-        while self.queue.len() > 1
-            && (self.bytes > room.bytes || self.queue.len() > room.messages)
-            && let Some(oldest) = self.queue.pop_front()
+        while self.queue.len() + self.behind.len() > 1
+            && (self.bytes > room.bytes || self.queue.len() + self.behind.len() > room.messages)
+            && let Some(oldest) = self.behind.pop_front().or_else(|| self.queue.pop_front())
         {
             self.bytes -= oldest.len();
             dropped += 1;

@@ -200,7 +200,7 @@ impl Peers {
     /// the oldest messages for `to` are dropped and counted. While `to` is not connected, only the
     /// newest few are kept. Messages to this replica itself are dropped.
     pub fn send(&self, to: ReplicaId, message: Bytes) {
-        self.shared.send(&self.shared.roster.borrow(), to, message);
+        self.shared.send(&self.shared.roster.borrow(), to, message, false);
     }
 
     /// Sends `message` to all other replicas. It is shared, not copied. The replica halfway around
@@ -208,6 +208,16 @@ impl Peers {
     /// that share this one's cores (`cores = "share"`) cannot read it yet, so they are not first
     /// either.
     pub fn broadcast(&self, message: &Bytes) {
+        self.send_to_all(message, false);
+    }
+
+    /// The same, behind all other messages: a connection sends it when nothing else waits and the
+    /// system has taken what was sent before.
+    pub fn broadcast_behind(&self, message: &Bytes) {
+        self.send_to_all(message, true);
+    }
+
+    fn send_to_all(&self, message: &Bytes, behind: bool) {
         let roster = self.shared.roster.borrow();
         let size = roster.members.len();
         let opposite = self.shared.me.index() + size / 2;
@@ -215,7 +225,17 @@ impl Peers {
         for step in 1..=size {
             let id = ReplicaId(((opposite + step) % size) as u16);
             if id != self.shared.me && roster.member(id).is_some() {
-                self.shared.send(&roster, id, message.clone());
+                self.shared.send(&roster, id, message.clone(), behind);
+            }
+        }
+    }
+
+    /// Sends `message` to those other replicas with whom at least this version is spoken.
+    pub fn broadcast_since(&self, version: u16, message: &Bytes) {
+        let roster = self.shared.roster.borrow();
+        for (id, outbox) in roster.outboxes.iter().enumerate() {
+            if outbox.version() >= Some(version) {
+                self.shared.send(&roster, ReplicaId(id as u16), message.clone(), false);
             }
         }
     }
@@ -295,9 +315,9 @@ impl Shared {
         Ok(Peers { shared: self, closing, tasks: Mutex::new(tasks) })
     }
 
-    fn send(&self, roster: &Roster, to: ReplicaId, message: Bytes) {
+    fn send(&self, roster: &Roster, to: ReplicaId, message: Bytes, behind: bool) {
         let dropped = match roster.outboxes.get(to.index()) {
-            Some(outbox) if to != self.me => outbox.push_dropping(message),
+            Some(outbox) if to != self.me => outbox.push_dropping(message, behind),
             _ => 1,
         };
         if dropped > 0 {

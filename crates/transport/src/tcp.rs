@@ -65,7 +65,7 @@ impl Carrier for Tcp {
         limits: Limits,
     ) -> Result<Established<Stream>, HandshakeError> {
         within(&limits, async {
-            let tcp = buffered(tcp, &hello)?;
+            let tcp = buffered(tcp, &hello, &limits)?;
             let mut stream = TlsAcceptor::from(config).accept(tcp).await?;
             widen(stream.get_mut().1);
             let key = shown(stream.get_ref().1);
@@ -89,7 +89,7 @@ impl Carrier for Tcp {
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             .map_err(HandshakeError::Unreachable)?;
         within(&limits, async {
-            let tcp = buffered(tcp, &hello)?;
+            let tcp = buffered(tcp, &hello, &limits)?;
             let connecting = TlsConnector::from(Arc::clone(way)).connect(tls::no_name(), tcp);
             let mut stream = connecting.await?;
             widen(stream.get_mut().1);
@@ -117,8 +117,15 @@ impl carrier::Stream for Stream {
     }
 }
 
-fn buffered(tcp: TcpStream, hello: &Hello) -> io::Result<BufReader<TcpStream>> {
+fn buffered(tcp: TcpStream, hello: &Hello, limits: &Limits) -> io::Result<BufReader<TcpStream>> {
     tcp.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    if let Some(bytes) = limits.not_sent_bytes {
+        // The system may not know it.
+        let _ = socket2::SockRef::from(&tcp).set_tcp_notsent_lowat(bytes);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = limits;
     let bytes = match hello.role {
         Role::Server(_) => CLIENT_READ_BYTES,
         Role::Peer(_) | Role::Client => PEER_READ_BYTES,

@@ -32,6 +32,7 @@ mod frames;
 mod hostile;
 mod hostile_peers;
 mod members;
+mod pauses;
 mod peers;
 mod quic;
 mod reached;

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use quorate_app::kv::{Condition, Reply, command::encode};
+use quorate_core::ReplicaId;
+use quorate_core::client::Route;
 use quorate_node::client::Client;
 use tokio::task::JoinHandle;
 
@@ -71,11 +73,27 @@ async fn write(
 impl Writers {
     /// Starts `count` clients.
     pub fn start(cluster: &Cluster, count: usize, shape: Shape) -> Self {
+        Self::start_on(cluster, count, shape, |_| Route::All)
+    }
+
+    /// Starts `count` clients that send to one of four replicas each.
+    pub fn start_with_one(cluster: &Cluster, count: usize, shape: Shape) -> Self {
+        let one = |writer| Route::One { first: ReplicaId((writer % 4) as u16) };
+        Self::start_on(cluster, count, shape, one)
+    }
+
+    fn start_on(
+        cluster: &Cluster,
+        count: usize,
+        shape: Shape,
+        route: impl Fn(usize) -> Route,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let acknowledged: Arc<[AtomicU64]> = (0..count).map(|_| AtomicU64::new(0)).collect();
         let tasks = (0..count).map(|writer| {
             let (stop, acknowledged) = (stop.clone(), acknowledged.clone());
-            let config = cluster.client_config();
+            let mut config = cluster.client_config();
+            config.session.route = route(writer);
             cluster.runtime.spawn(async move {
                 let client = connect(config).await;
                 write(client, writer, shape, stop, acknowledged).await;

@@ -1,41 +1,48 @@
 //! Alerts of whole clusters: each fires where its fault is, and nowhere else.
 //!
-//! The rules of `deploy/prometheus/alerts.yml` fire on `quorate_warning`, which is what these tests
-//! read. `node/src/http/warnings/tests.rs` says which test causes the fault of which alert.
+//! The tests evaluate the rules of `deploy/prometheus/alerts.yml` ([`rules`]) without their `for:`.
+//! `node/src/http/warnings/tests.rs` says which test causes the fault of which alert.
+
+mod groups;
+mod rules;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_node::client::Client;
-use quorate_node::http::ask;
 use quorate_node::launch::last_http_address;
+use rustix::process::{Pid, Signal};
 
+use self::groups::{Group, Of};
+use self::rules::{alert, firing};
 use crate::cluster::writers::set;
 use crate::cluster::{Cluster, wait_until};
 
 const HTTP: &str = "listen.http=127.0.0.1:0";
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Other programs on this machine may be the cause of these.
-const OF_THE_MACHINE: [&str; 2] = ["slow-disk", "memory-full"];
+/// Other programs on this machine may be the cause of it.
+const OF_THE_MACHINE: &str = "slow-disk";
 
-/// The alerts that fire at a replica and are about the cluster; none if it does not answer.
-fn fire(cluster: &Cluster, replica: usize) -> Option<BTreeSet<String>> {
-    let address = last_http_address(&cluster.data(replica))?;
-    let text = ask(&address, "/metrics", PATIENCE).ok()?.body;
-    let fires = |line: &str| {
-        let name = line.strip_prefix("quorate_warning{name=\"")?.strip_suffix("\"} 1")?;
-        (!OF_THE_MACHINE.contains(&name)).then(|| name.to_owned())
-    };
-    Some(text.lines().filter_map(fires).collect())
+/// All alerts that fire at a replica.
+fn all(cluster: &Cluster, replica: usize) -> BTreeSet<&'static str> {
+    firing(last_http_address(&cluster.data(replica)).as_deref())
+}
+
+/// The alerts that fire at a replica and are no business of other programs.
+fn fire(cluster: &Cluster, replica: usize) -> BTreeSet<&'static str> {
+    let mut all = all(cluster, replica);
+    all.remove(alert(OF_THE_MACHINE));
+    all
+}
+
+fn alerts(names: &[&str]) -> BTreeSet<&'static str> {
+    names.iter().map(|name| alert(name)).collect()
 }
 
 /// Waits until these fire at a replica, and no others.
 fn wait_for(cluster: &Cluster, replica: usize, names: &[&str]) {
-    let expected: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
     wait_until(&format!("{names:?} fire at replica {replica}"), || {
-        fire(cluster, replica) == Some(expected.clone())
+        fire(cluster, replica) == alerts(names)
     });
 }
 
@@ -79,14 +86,13 @@ fn a_replica_that_votes_twice_is_told() {
     cluster.start_replica(3, &["--adversary", "double-voter"]);
     wait_for_none(&cluster, 0..4);
     let client = cluster.client();
-    let named = |replica| fire(&cluster, replica).is_some_and(|fire| fire.contains("equivocation"));
+    let named = |replica| fire(&cluster, replica).contains(alert("equivocation"));
     wait_until("a replica has seen two votes", || {
         work(&cluster, &client, 20);
         (0..3).any(named)
     });
     wait_until("nothing else is told", || {
-        let only = |names: BTreeSet<String>| names.iter().all(|name| name == "equivocation");
-        (0..4).all(|replica| fire(&cluster, replica).is_some_and(only))
+        (0..4).all(|replica| fire(&cluster, replica).is_subset(&alerts(&["equivocation"])))
     });
 }
 
@@ -103,7 +109,7 @@ fn views_that_are_lost_are_told() {
     let client = cluster.client();
     wait_until("the views that are lost are told", || {
         work(&cluster, &client, 20);
-        fire(&cluster, 0).is_some_and(|fire| fire.contains("timeouts"))
+        fire(&cluster, 0).contains(alert("timeouts"))
     });
     wait_for(&cluster, 0, &["timeouts"]);
 }
@@ -130,6 +136,80 @@ fn a_replica_that_lost_its_data_tells_what_it_waits_for() {
     }
     wait_until("the views have passed in which it may have voted", || {
         work(&cluster, &client, 20);
-        fire(&cluster, 2).is_some_and(|fire| !fire.contains("abstaining"))
+        !fire(&cluster, 2).contains(alert("abstaining"))
+    });
+}
+
+/// A replica was killed, or its process stands still: whoever asks for its page hears nothing. The
+/// others miss a peer, which they told of nowhere else. A cluster that is well tells of nothing.
+#[test]
+fn a_replica_that_does_not_answer_is_told() {
+    let mut cluster = Cluster::start(&[], &[HTTP]);
+    let client = cluster.client();
+    wait_for_none(&cluster, 0..4);
+    work(&cluster, &client, 100);
+    wait_for_none(&cluster, 0..4);
+    let others_miss_it = |cluster: &Cluster| {
+        wait_for(cluster, 3, &["replica-unreachable"]);
+        (0..3).for_each(|other| wait_for(cluster, other, &["peer-missing"]));
+    };
+    cluster.kill(3);
+    others_miss_it(&cluster);
+    cluster.start_replica(3, &[]);
+    wait_for_none(&cluster, 0..4);
+    cluster.signal(3, Signal::STOP);
+    others_miss_it(&cluster);
+    cluster.signal(3, Signal::CONT);
+    wait_for_none(&cluster, 0..4);
+}
+
+/// What a process takes in memory, files left out.
+fn memory_bytes(process: Pid) -> u64 {
+    let status = format!("/proc/{}/status", process.as_raw_nonzero());
+    let status = fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+}
+
+/// A replica takes nineteen of the twenty parts of the memory that it may take.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_ends_is_told() {
+    let Some(group) = Group::new(Of::Memory) else { return };
+    let cluster = Cluster::start(&[], &[HTTP]);
+    wait_for_none(&cluster, 0..4);
+    group.take(cluster.pid(3));
+    wait_until("one replica tells of its memory, and the others of nothing", || {
+        let taken = memory_bytes(cluster.pid(3));
+        group.bound_memory(Some(taken + taken / 19));
+        let of_others = (0..3).flat_map(|replica| fire(&cluster, replica)).count();
+        fire(&cluster, 3) == alerts(&["memory-full"]) && of_others == 0
+    });
+    group.bound_memory(None);
+    wait_for_none(&cluster, 0..4);
+}
+
+/// The disk lets one replica write thirty times a second, and a sync is several writes. It never
+/// leads: otherwise the others would lose views by it, and tell so.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_slow_disk_is_told() {
+    let Some(group) = Group::new(Of::Disk) else { return };
+    let cluster = Cluster::start(&["--leader", "fixed"], &[HTTP]);
+    if !group.bound_writes(cluster.folder(), Some(30)) {
+        return;
+    }
+    let client = cluster.client();
+    wait_for_none(&cluster, 0..4);
+    group.take(cluster.pid(3));
+    wait_until("one replica tells of its disk, and the others of nothing", || {
+        work(&cluster, &client, 20);
+        let of_others = (0..3).flat_map(|replica| fire(&cluster, replica)).count();
+        all(&cluster, 3) == alerts(&["slow-disk"]) && of_others == 0
+    });
+    group.bound_writes(cluster.folder(), None);
+    wait_until("its disk is well again", || {
+        work(&cluster, &client, 20);
+        all(&cluster, 3).is_empty()
     });
 }

@@ -10,6 +10,7 @@ mod backups;
 mod committees;
 mod crashes;
 mod descriptors;
+mod dissemination;
 mod feed;
 mod generations;
 mod linearizability;

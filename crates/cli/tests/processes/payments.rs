@@ -279,6 +279,18 @@ fn of_two_payments_of_one_output_at_most_one_is_accepted() {
             known["state"] != "pending" || known["why"].as_str().unwrap().contains("confidence")
         );
     }
+    // At one node nobody spends twice: it knows the first payment.
+    let [one, other] = [1, 2].map(|to| net.payment(outputs[4], somebody(to)));
+    let answer = |client: &mut Client, number| {
+        net.runtime.block_on(client.answer(number, DEADLINE)).unwrap()
+    };
+    let number = net.submit(&mut first, &one);
+    assert_eq!(answer(&mut first, number), Answer::Taken(one.id()));
+    let number = net.submit(&mut first, &other);
+    match answer(&mut first, number) {
+        Answer::Refused(name, _) => assert!(["pending", "spent"].contains(&&*name), "{name}"),
+        taken => panic!("{taken:?}"),
+    }
     let metrics = ask(net.http(0), "/metrics", PATIENCE).unwrap().body;
     assert!(metrics.contains("quorate_payments_peer_refused_total{reason=\"unasked_answer\"} 0"));
     assert!(metrics.ends_with("# EOF\n"));

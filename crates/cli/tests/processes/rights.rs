@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use quorate_core::base::crypto::ClientSigner as _;
 use quorate_core::client::message::Rejection;
 use quorate_core::client::{ClientError, Fatal};
@@ -12,6 +13,7 @@ use quorate_node::client::Client;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, quorate, wait_until};
+use crate::needs;
 use crate::redis::{Gateway, ask};
 
 const SETTINGS: [&str; 2] = ["processor.preempts=false", "listen.http=127.0.0.1:0"];
@@ -122,14 +124,7 @@ fn a_gateway_stores_as_much_as_its_key_may() {
     let early = refusal(&client(&cluster, 1, &allow));
     assert!(early.contains("quotas need rules 2 of the core, and this epoch has 1.1"), "{early}");
     assert!(early.contains("quorate upgrade switch"), "{early}");
-    let switched = quorate()
-        .args(["-o", "json", "upgrade", "switch", "--administrator"])
-        .arg(cluster.folder().join("administrator-0.key"))
-        .arg("--home")
-        .arg(cluster.folder().join("client"))
-        .output()
-        .unwrap();
-    assert_eq!(done(&switched)["rules"]["core"], 2);
+    switch_rules(&cluster);
     let listed = done(&client(&cluster, 1, &allow));
     assert_eq!(of_first(&listed), (10 << 10, 0));
 
@@ -176,6 +171,18 @@ fn a_gateway_stores_as_much_as_its_key_may() {
     assert!(told.contains("STORES") && told.contains("8706B"), "{told}");
 }
 
+/// Switches the rules on that quotas need.
+fn switch_rules(cluster: &Cluster) {
+    let switched = quorate()
+        .args(["-o", "json", "upgrade", "switch", "--administrator"])
+        .arg(cluster.folder().join("administrator-0.key"))
+        .arg("--home")
+        .arg(cluster.folder().join("client"))
+        .output()
+        .unwrap();
+    assert_eq!(done(&switched)["rules"]["core"], 2);
+}
+
 /// Quota, and what is stored of it, of the first key of the list.
 fn of_first(list: &Value) -> (u64, u64) {
     let of = |name: &str| list["clients"][0][name].as_u64().unwrap();
@@ -219,6 +226,55 @@ fn a_quota_that_nothing_enforces_is_not_given_silently() {
         done(&client(&cluster, 1, &["allow", &key]))["clients"][0]["stored_bytes"],
         json!(null)
     );
+}
+
+/// A service may see to a quota, or may not: whoever gives one is warned. A process in the first
+/// protocol cannot, because it is not told who sent a command: its replica's log says so, once
+/// somebody has a quota and sends something.
+#[test]
+fn a_quota_is_given_with_a_warning_where_a_service_has_to_see_to_it() {
+    if !needs::program("python3", "python3") {
+        return;
+    }
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let first = format!("{folder}/tests/processes/clients/first_protocol.py");
+    let counters = format!("{folder}/../../examples/python/counters.py");
+    let application = format!("python3 {first} {counters}");
+    let init = ["--administrators", "1", "--pipe", &application];
+    let mut cluster = Cluster::new(&init, &SETTINGS);
+    (0..3).for_each(|replica| cluster.start_replica(replica, &[]));
+    cluster.start_replica(3, &["--set", &format!("service=command = [\"python3\", {counters:?}]")]);
+    let warned = |cluster: &Cluster, replica| {
+        let said =
+            "has prefixes or quotas, and nothing enforces them: the process chose protocol 1";
+        cluster.log_text(replica).contains(said)
+    };
+    let (file, key) = keygen(&cluster, "app.key");
+    let allow = ["allow", &key, "--quota", "1MiB"];
+    let early = client(&cluster, 1, &allow);
+    assert!(!String::from_utf8_lossy(&early.stderr).contains("does not enforce"), "it is refused");
+    assert!(refusal(&early).contains("quotas need rules 2 of the core"));
+    switch_rules(&cluster);
+
+    let connecting =
+        Client::connect(cluster.client_config(), Arc::new(key_file::read(&file).unwrap()));
+    let sender = cluster.runtime.block_on(connecting).unwrap();
+    let add = |cluster: &Cluster| {
+        let sent = sender.submit(vec![Bytes::from_static(b"add a 1")]);
+        cluster.runtime.block_on(sent).unwrap()
+    };
+    assert_eq!(add(&cluster)[0], "ok 1");
+    assert!((0..4).all(|replica| !warned(&cluster, replica)), "nobody has a quota");
+    let given = client(&cluster, 1, &allow);
+    let told = String::from_utf8_lossy(&given.stderr);
+    assert!(told.contains("Quorate itself does not enforce the quota: the service `"), "{told}");
+    assert!(told.contains("protocol 2 alone"), "{told}");
+    assert_eq!(done(&given)["clients"][0]["quota_bytes"], json!(1 << 20));
+    assert_eq!(add(&cluster)[0], "ok 2");
+    wait_until("the replicas of such processes have warned", || {
+        (0..3).all(|replica| warned(&cluster, replica))
+    });
+    assert!(!warned(&cluster, 3), "its process is told who sends commands");
 }
 
 #[test]

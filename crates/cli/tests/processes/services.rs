@@ -124,6 +124,7 @@ fn an_application_that_hangs_is_named_and_the_others_go_on() {
     let log = cluster.log_text(3);
     let said = "did not answer `Q` within 8s, and was killed";
     assert!(log.contains("error: application `counters`: ") && log.contains(said), "{log}");
+    assert!(!log.contains("panicked at"), "an operator reads what to do, and no backtrace: {log}");
 
     cluster.start_replica(3, &["--set", &within(600_000)]);
     assert!(submit(&cluster, "hang").starts_with(b"error: expected"), "the others execute");
@@ -147,6 +148,7 @@ fn an_application_that_hangs_is_named_and_the_others_go_on() {
     let log = cluster.log_text(3);
     let said = "error: the application `counters` has been executing the block at";
     assert!(log.contains(said) && log.contains("and was not waited for"), "{log}");
+    assert!(!log.contains("panicked at"), "{log}");
 }
 
 #[test]

@@ -165,3 +165,22 @@ fn a_collector_that_is_gone_holds_nobody_up() {
     assert_eq!(status["not_ready"], Value::Null);
     assert!(cluster.log_text(0).contains("traces are lost"), "the log says so");
 }
+
+/// Without authorities, as in an empty container, no collector can be believed over TLS, and every
+/// span would be lost. The replica does not start, and says which key to set.
+#[test]
+fn a_collector_over_tls_wants_authorities() {
+    let cluster = Cluster::new(&[], &["tracing.otlp=https://127.0.0.1:4318"]);
+    let mut command = cluster.command(0, &[]);
+    let nobody = cluster.folder().join("nobody");
+    std::fs::create_dir(&nobody).unwrap();
+    command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", nobody);
+    let refused = cluster.refused_command(0, command);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    let told = refused.stderr;
+    assert!(told.contains("this system has no certificate authorities"), "{told}");
+    assert!(told.contains("name a file of authorities in tracing.otlp_ca of node.toml"), "{told}");
+    let refused = cluster.refused(0, &["--set", "tracing.otlp_ca=/nowhere/authority.pem"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("/nowhere/authority.pem"), "{}", refused.stderr);
+}

@@ -26,7 +26,7 @@ const SETTINGS: [&str; 5] = [
 const OLD: [&str; 0] = [];
 /// What a later release would say of itself.
 const NEW: [&str; 4] =
-    ["--set", "laboratory.newest_version=4", "--set", "laboratory.newest_rules=2"];
+    ["--set", "laboratory.newest_version=5", "--set", "laboratory.newest_rules=2"];
 
 /// Runs `quorate upgrade` in the client's home.
 fn upgrade(cluster: &Cluster, arguments: &[&str]) -> Output {
@@ -90,10 +90,10 @@ fn upgraded(transport: &[&str]) {
     });
     // There, back again, and there: but for the last one.
     (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
-    assert_eq!(versions(&cluster, 0), [None, Some(4), Some(4), Some(4)]);
+    assert_eq!(versions(&cluster, 0), [None, Some(5), Some(5), Some(5)]);
     (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &OLD));
     (0..3).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
-    assert_eq!(versions(&cluster, 0), [None, Some(4), Some(4), Some(3)]);
+    assert_eq!(versions(&cluster, 0), [None, Some(5), Some(5), Some(4)]);
 
     let standing = json(&upgrade(&cluster, &["status"]));
     assert_eq!(standing["rules"], "3.1");
@@ -101,7 +101,7 @@ fn upgraded(transport: &[&str]) {
     assert_eq!(standing["newest"], "3.2");
     assert_eq!(standing["in_the_way"].as_array().unwrap()[..], [3]);
     assert_eq!(standing["members"][0]["supports"], "3.2");
-    assert_eq!(standing["members"][0]["wire_versions"]["newest"], 4);
+    assert_eq!(standing["members"][0]["wire_versions"]["newest"], 5);
     assert_eq!(standing["members"][3]["state"], "holds up rules 3.2: upgrade it");
     let nothing = refusal(&signed(&cluster, &["switch"]));
     assert!(nothing.contains("no newer rules than 3.1 to switch on"), "{nothing}");
@@ -161,12 +161,12 @@ fn a_release_that_is_two_steps_ahead_is_refused_by_name() {
     writers.wait_for(50);
     cluster.signal(3, Signal::TERM);
     cluster.ended(3);
-    let ahead = ["laboratory.oldest_version=4", "laboratory.newest_version=5"];
+    let ahead = ["laboratory.oldest_version=5", "laboratory.newest_version=6"];
     cluster.start_replica(3, &["--set", ahead[0], "--set", ahead[1]]);
     wait_until("both say so", || {
         let names = |replica: usize, text: &str| cluster.log_text(replica).contains(text);
-        names(0, "speaks versions 4–5 of the protocol, and this one 3–3: upgrade this one first")
-            && names(3, "speaks versions 3–3 of the protocol, and this one 4–5: upgrade it first")
+        names(0, "speaks versions 5–6 of the protocol, and this one 3–4: upgrade this one first")
+            && names(3, "speaks versions 3–4 of the protocol, and this one 5–6: upgrade it first")
     });
     writers.wait_for(50);
     let written = writers.finish(&cluster);

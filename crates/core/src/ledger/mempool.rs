@@ -20,7 +20,8 @@
 //!
 //! Frames that clients or replicas submitted and those learnt from proposals have room apart from
 //! each other, so that a leader who proposes without end takes no room from clients. Within each,
-//! a session and a key have their caps. A full mempool refuses; it never evicts.
+//! a session and a key have their caps. Where frames travel ahead, each replica has a cap for those
+//! that it passes on. A full mempool refuses; it never evicts.
 //!
 //! Bytes are those of the encodings. Whoever decodes a frame out of a much larger buffer that it
 //! shares with nothing else to be kept should copy it before it is put in.
@@ -30,10 +31,15 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::crypto::PublicKey;
-use crate::base::types::{Sequence, SessionId, Time};
+use crate::base::types::{ReplicaId, Sequence, SessionId, Time};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::outcome::{Outcome, Refusal};
 use crate::ledger::sessions::{Sessions, Standing};
+
+/// Of frames that one replica passed on, or its clients, no more are looked at for a block once
+/// those of so many sessions were [put off](Mempool::ready_batch). So a replica whose frames nobody
+/// else holds delays nobody else's, and making a block stays cheap.
+const MOST_PUT_OFF: usize = 1024;
 
 /// How much may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +63,13 @@ pub struct Limits {
     pub learnt: Cap,
 }
 
+impl Cap {
+    /// Whether a frame fits beside what is held.
+    fn takes(self, held: Usage, frame: &Frame) -> bool {
+        held.frames < self.frames && held.bytes + frame.encoded_bytes().len() <= self.bytes
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -73,8 +86,10 @@ impl Default for Limits {
 pub enum Origin {
     /// From its client. Other replicas may not have it: see [`Mempool::unrelayed_before`].
     Client,
-    /// Submitted, and known to other replicas: one of them passed it on, or it is passed on now.
+    /// From its client, which sent it here alone: it is passed on at once.
     Relayed,
+    /// From this replica, which passed it on.
+    RelayedBy(ReplicaId),
     /// In another replica's proposal.
     Proposal,
 }
@@ -107,6 +122,10 @@ pub struct Mempool {
     total: Usages,
     /// The arrivals that came from clients and were not passed on.
     unrelayed: BTreeSet<u64>,
+    /// What each replica passed on.
+    peers: BTreeMap<ReplicaId, Usage>,
+    /// How much that may be.
+    peer: Cap,
 }
 
 #[derive(Debug)]
@@ -116,6 +135,21 @@ struct Entry {
     /// When it was last passed on, by this replica or to it; while it never was, when it arrived.
     passed_on: Time,
     room: Room,
+    origin: Origin,
+}
+
+impl Entry {
+    /// The replica that passed it on, if it was another one.
+    fn brought_by(&self) -> Option<ReplicaId> {
+        match self.origin {
+            Origin::RelayedBy(peer) => Some(peer),
+            Origin::Client | Origin::Relayed | Origin::Proposal => None,
+        }
+    }
+
+    fn is_passed_on_at_once(&self) -> bool {
+        matches!(self.origin, Origin::Relayed | Origin::RelayedBy(_))
+    }
 }
 
 /// The frames of one session. The key is part of its identity: with another's session number a
@@ -162,7 +196,17 @@ impl Mempool {
             keys: BTreeMap::new(),
             total: Usages::default(),
             unrelayed: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            peer: limits.submitted,
         }
+    }
+
+    /// From now on so many replicas may lie: together they get half of the room for what was
+    /// submitted.
+    pub fn share_among(&mut self, liars: usize) {
+        let Cap { frames, bytes } = self.limits.submitted;
+        let parts = 2 * liars.max(1);
+        self.peer = Cap { frames: frames / parts, bytes: bytes / parts };
     }
 
     /// How many frames it holds.
@@ -187,6 +231,20 @@ impl Mempool {
     #[must_use]
     pub fn get(&self, id: &FrameId) -> Option<&SharedFrame> {
         Some(&self.by_arrival.get(self.by_id.get(id)?)?.frame)
+    }
+
+    /// When the frame called `id` arrived, if it was passed on at once: to others by this replica,
+    /// or to it.
+    #[must_use]
+    pub fn passed_on_at_once(&self, id: &FrameId) -> Option<Time> {
+        let entry = self.by_arrival.get(self.by_id.get(id)?)?;
+        entry.is_passed_on_at_once().then_some(entry.arrived)
+    }
+
+    /// The frames that were passed on at once, oldest first.
+    pub fn all_passed_on_at_once(&self) -> impl Iterator<Item = &SharedFrame> {
+        let passed_on = self.by_arrival.values().filter(|entry| entry.is_passed_on_at_once());
+        passed_on.map(|entry| &entry.frame)
     }
 
     /// Whether it holds the frame called `id`.
@@ -227,19 +285,24 @@ impl Mempool {
             Standing::Waiting => return Admission::Waiting,
             Standing::New => {}
         }
-        if !mutant!("mempool-unbounded", true, self.has_room(&frame, room)) {
+        let has_room = self.has_room(&frame, room) && self.takes_from(origin, &frame);
+        if !mutant!("mempool-unbounded", true, has_room) {
             return Admission::Refused(Refusal::Busy);
         }
         let arrival = self.next_arrival;
         self.next_arrival += 1;
         self.count(&frame, room);
+        if let Origin::RelayedBy(peer) = origin {
+            self.peers.entry(peer).or_default().add(&frame);
+        }
         self.by_id.insert(frame.id(), arrival);
         let lane = self.lanes.entry(lane_id(&frame)).or_default();
         lane.frames.insert(place(&frame), Arc::clone(&frame));
         if origin == Origin::Client {
             self.unrelayed.insert(arrival);
         }
-        self.by_arrival.insert(arrival, Entry { frame, arrived: now, passed_on: now, room });
+        self.by_arrival
+            .insert(arrival, Entry { frame, arrived: now, passed_on: now, room, origin });
         Admission::Added
     }
 
@@ -271,8 +334,15 @@ impl Mempool {
         ];
         bounds.into_iter().all(|(usages, cap)| {
             let usage = usages.map_or_else(Usage::default, |usages| usages.of(room));
-            usage.frames < cap.frames && usage.bytes + frame.encoded_bytes().len() <= cap.bytes
+            cap.takes(usage, frame)
         })
+    }
+
+    /// Whether a replica that passed a frame on may have one more here.
+    fn takes_from(&self, origin: Origin, frame: &Frame) -> bool {
+        let Origin::RelayedBy(peer) = origin else { return true };
+        let usage = self.peers.get(&peer).copied().unwrap_or_default();
+        self.peer.takes(usage, frame)
     }
 
     fn count(&mut self, frame: &Frame, room: Room) {
@@ -308,13 +378,33 @@ impl Mempool {
         max_commands: usize,
         max_bytes: usize,
     ) -> Vec<SharedFrame> {
+        self.ready_batch(in_ancestors, &|_| true, max_commands, max_bytes)
+    }
+
+    /// The same, without frames that `is_ready` says are to wait, and those behind them in their
+    /// session.
+    #[must_use]
+    pub fn ready_batch(
+        &self,
+        in_ancestors: &dyn Fn(&FrameId) -> bool,
+        is_ready: &dyn Fn(&FrameId) -> bool,
+        max_commands: usize,
+        max_bytes: usize,
+    ) -> Vec<SharedFrame> {
         let mut batch = Vec::new();
         let (mut commands, mut bytes) = (0, 0);
         // How far each lane was looked through.
         let mut seen: BTreeMap<LaneId, Place> = BTreeMap::new();
+        let mut put_off = BTreeSet::new();
+        let mut put_off_of: BTreeMap<Option<ReplicaId>, usize> = BTreeMap::new();
         for entry in self.by_arrival.values() {
+            let source = entry.brought_by();
+            if put_off_of.get(&source).is_some_and(|lanes| *lanes >= MOST_PUT_OFF) {
+                continue;
+            }
             let (lane_id, until) = (lane_id(&entry.frame), place(&entry.frame));
             let from = match seen.get(&lane_id) {
+                _ if put_off.contains(&lane_id) => continue,
                 Some(last) if *last >= until => continue,
                 Some(last) => Bound::Excluded(*last),
                 None => Bound::Unbounded,
@@ -323,6 +413,11 @@ impl Mempool {
             for frame in lane.frames.range((from, Bound::Included(until))).map(|(_, frame)| frame) {
                 if in_ancestors(&frame.id()) {
                     continue;
+                }
+                if !is_ready(&frame.id()) {
+                    put_off.insert(lane_id);
+                    *put_off_of.entry(source).or_default() += 1;
+                    break;
                 }
                 commands += frame.count() as usize;
                 bytes += frame.encoded_bytes().len();
@@ -410,8 +505,14 @@ impl Mempool {
 
     fn remove(&mut self, id: &FrameId) {
         let Some(arrival) = self.by_id.remove(id) else { return };
-        let Some(Entry { frame, room, .. }) = self.by_arrival.remove(&arrival) else { return };
+        let Some(entry) = self.by_arrival.remove(&arrival) else { return };
+        let Entry { frame, room, origin, .. } = entry;
         self.unrelayed.remove(&arrival);
+        if let Origin::RelayedBy(peer) = origin
+            && let Some(usage) = self.peers.get_mut(&peer)
+        {
+            usage.subtract(&frame);
+        }
         if let Some(lane) = self.lanes.get_mut(&lane_id(&frame)) {
             lane.frames.remove(&place(&frame));
         }
@@ -455,7 +556,7 @@ impl Mempool {
 impl Origin {
     fn room(self) -> Room {
         match self {
-            Self::Client | Self::Relayed => Room::Submitted,
+            Self::Client | Self::Relayed | Self::RelayedBy(_) => Room::Submitted,
             Self::Proposal => Room::Learnt,
         }
     }
@@ -477,19 +578,27 @@ impl Usages {
     }
 
     fn add(&mut self, frame: &Frame, room: Room) {
-        let usage = self.of_mut(room);
-        usage.frames += 1;
-        usage.bytes += frame.encoded_bytes().len();
+        self.of_mut(room).add(frame);
     }
 
     fn subtract(&mut self, frame: &Frame, room: Room) {
-        let usage = self.of_mut(room);
-        usage.frames -= 1;
-        usage.bytes -= frame.encoded_bytes().len();
+        self.of_mut(room).subtract(frame);
     }
 
     fn is_empty(&self) -> bool {
         self.submitted.frames + self.learnt.frames == 0
+    }
+}
+
+impl Usage {
+    fn add(&mut self, frame: &Frame) {
+        self.frames += 1;
+        self.bytes += frame.encoded_bytes().len();
+    }
+
+    fn subtract(&mut self, frame: &Frame) {
+        self.frames -= 1;
+        self.bytes -= frame.encoded_bytes().len();
     }
 }
 

@@ -4,6 +4,11 @@
 //! When it is not, the proposer is asked for it, then the others in turn, less and less often. A
 //! peer's latest proposals wait, as many as its protocol has under way at once: no peer can make
 //! this grow.
+//!
+//! Bodies that travel ahead (`ahead`) are waited for before somebody is asked who told of them, and
+//! the proposer is next. Each wait in vain halves the next one, and each body that comes doubles it:
+//! a replica that withholds bodies gains a few waits. Who told of a body and does not send it is
+//! named, so that it is not asked again for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,8 +19,10 @@ use crate::base::types::{Duration, Height, ReplicaId, Time, View};
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::protocols::protocol::{BlockOf, Types};
 
-/// How long the first peer has to send bodies.
+/// How long the first peer has to send bodies. So long at most they are waited for before that.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// The shortest wait for bodies that travel ahead.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// How often that is doubled at most, once for each peer that is asked: where a round trip takes
 /// long, an answer is on its way, and each further peer would send another copy.
@@ -34,6 +41,17 @@ pub struct Arrivals<T: Types> {
     pipeline: usize,
     by_peer: PerPeer<Vec<Arrival<T>>>,
     complete: VecDeque<Complete<T>>,
+    /// How long bodies that travel ahead are waited for.
+    wait: Duration,
+}
+
+/// The bodies that a proposal lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// Whether any is lacking.
+    pub any: bool,
+    /// Those to ask the proposer for at once.
+    pub to_ask: Vec<FrameId>,
 }
 
 #[derive(Debug)]
@@ -42,14 +60,78 @@ struct Arrival<T: Types> {
     block: BlockOf<T>,
     bodies: BTreeMap<FrameId, Option<SharedFrame>>,
     missing: usize,
-    /// How often bodies were asked for.
+    /// The bodies that are waited for, and until when, before somebody is asked.
+    awaited: Option<(Time, Vec<FrameId>)>,
+    /// Who told of awaited bodies and was asked for them, so that the proposer's turn is still to
+    /// come.
+    holders: Vec<(ReplicaId, FrameId)>,
+    /// How often bodies were asked for, the holders left out.
     asked: u32,
+    /// When they are asked for the next time.
     deadline: Time,
+}
+
+/// What is to be asked for, and of whom.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Overdue {
+    /// The peers to ask.
+    pub to_ask: Vec<(ReplicaId, Vec<FrameId>)>,
+    /// Peers that told of bodies, and did not send them when they were asked.
+    pub silent: Vec<ReplicaId>,
 }
 
 impl<T: Types> Arrival<T> {
     fn place(&self) -> (View, Height) {
         (self.block.view(), self.block.height())
+    }
+
+    fn next(&self) -> Time {
+        self.awaited.as_ref().map_or(self.deadline, |(until, _)| self.deadline.min(*until))
+    }
+
+    fn lacks(&self, id: &FrameId) -> bool {
+        self.bodies.get(id).is_some_and(Option::is_none)
+    }
+
+    fn lacking(&self) -> Vec<FrameId> {
+        self.bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id).collect()
+    }
+
+    /// The bodies that were waited for in vain, once the time for that is over.
+    fn take_awaited(&mut self, now: Time) -> Vec<FrameId> {
+        let over = self.awaited.take_if(|(until, _)| *until <= now);
+        let (_, awaited) = over.unwrap_or_default();
+        awaited.into_iter().filter(|id| self.lacks(id)).collect()
+    }
+
+    /// Whom to ask for bodies that were waited for in vain: a holder of each, or the proposer. They
+    /// have a while to send them. Then it is the proposer's turn, for all that is lacking.
+    fn ask_holders(
+        &mut self,
+        now: Time,
+        awaited: Vec<FrameId>,
+        holder: impl Fn(&FrameId) -> Option<ReplicaId>,
+        proposer: ReplicaId,
+    ) -> BTreeMap<ReplicaId, Vec<FrameId>> {
+        let mut asked: BTreeMap<ReplicaId, Vec<FrameId>> = BTreeMap::new();
+        for id in awaited {
+            let holder = holder(&id);
+            self.holders.extend(holder.map(|holder| (holder, id)));
+            asked.entry(holder.unwrap_or(proposer)).or_default().push(id);
+        }
+        (self.asked, self.deadline) = (0, now.after(PATIENCE));
+        asked
+    }
+
+    /// Whose turn it is to be asked.
+    fn turn(&mut self, proposer: ReplicaId, me: ReplicaId, peers: usize) -> ReplicaId {
+        let mut turn = || {
+            let to = ReplicaId(((proposer.index() + self.asked as usize) % peers) as u16);
+            self.asked = self.asked.saturating_add(1);
+            to
+        };
+        let to = turn();
+        if to == me { turn() } else { to }
     }
 
     fn into_complete(self, from: ReplicaId) -> Complete<T> {
@@ -67,39 +149,48 @@ impl<T: Types> Arrivals<T> {
     /// No proposals, of `peers` replicas, one of which is `me`. Up to `pipeline` of each may wait.
     #[must_use]
     pub fn new(me: ReplicaId, peers: usize, pipeline: usize) -> Self {
-        Self { me, pipeline, by_peer: PerPeer::new(peers), complete: VecDeque::new() }
+        let (by_peer, complete) = (PerPeer::new(peers), VecDeque::new());
+        Self { me, pipeline, by_peer, complete, wait: PATIENCE }
     }
 
-    /// Takes in a proposal; `find` says which bodies are here. Returns the ids of those that are
-    /// not: they are to be asked for. An old proposal does not take the place of a later one.
+    /// Takes in a proposal; `find` says which bodies are here, and `comes` which of the others are
+    /// on their way. An old proposal does not take the place of a later one.
     pub fn add(
         &mut self,
         now: Time,
         from: ReplicaId,
-        message: Verified<T::Message>,
-        block: BlockOf<T>,
+        (message, block): (Verified<T::Message>, BlockOf<T>),
         find: impl Fn(&FrameId) -> Option<SharedFrame>,
-    ) -> Vec<FrameId> {
+        comes: impl Fn(&FrameId) -> bool,
+    ) -> Lacking {
         let bodies: BTreeMap<FrameId, Option<SharedFrame>> =
             block.frames().iter().map(|id| (*id, find(id))).collect();
-        let lacking: Vec<FrameId> =
-            bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id).collect();
-        let (missing, deadline) = (lacking.len(), now.after(PATIENCE));
-        let arrival = Arrival { message, block, bodies, missing, asked: 1, deadline };
+        let lacking = bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id);
+        let (awaited, to_ask): (Vec<_>, Vec<_>) = lacking.partition(|id| comes(id));
+        let missing = awaited.len() + to_ask.len();
+        let until = now.after(self.wait);
+        let (asked, deadline) = match to_ask.is_empty() {
+            true => (0, until.after(PATIENCE)),
+            false => (1, now.after(PATIENCE)),
+        };
+        let awaited = (!awaited.is_empty()).then_some((until, awaited));
+        let holders = Vec::new();
+        let arrival =
+            Arrival { message, block, bodies, missing, awaited, holders, asked, deadline };
         if missing == 0 {
             self.complete.push_back(arrival.into_complete(from));
-            return lacking;
+            return Lacking::default();
         }
-        let Some(waiting) = self.by_peer.get_mut(from) else { return Vec::new() };
+        let Some(waiting) = self.by_peer.get_mut(from) else { return Lacking::default() };
         if waiting.len() >= self.pipeline {
             let oldest = waiting.iter().enumerate().min_by_key(|(_, held)| held.place());
             match oldest.map(|(at, held)| (at, held.place())) {
                 Some((at, place)) if place <= arrival.place() => drop(waiting.remove(at)),
-                _ => return Vec::new(),
+                _ => return Lacking::default(),
             }
         }
         waiting.push(arrival);
-        lacking
+        Lacking { any: true, to_ask }
     }
 
     /// A body has come, from whomever.
@@ -112,6 +203,9 @@ impl<T: Types> Arrivals<T> {
                 }
             }
             for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
+                if arrival.awaited.is_some() {
+                    self.wait = (self.wait * 2).min(PATIENCE);
+                }
                 self.complete.push_back(arrival.into_complete(from));
             }
         }
@@ -122,37 +216,45 @@ impl<T: Types> Arrivals<T> {
         self.complete.pop_front()
     }
 
-    /// What to ask for again, and whom: the proposer first, then each peer after it in turn.
-    pub fn overdue(&mut self, now: Time) -> Vec<(ReplicaId, Vec<FrameId>)> {
+    /// What to ask for again, and whom: the proposer first, then each peer after it in turn. Of
+    /// bodies that were to come ahead, somebody who has them (`holder`) is asked before.
+    pub fn overdue(
+        &mut self,
+        now: Time,
+        holder: impl Fn(&FrameId, ReplicaId) -> Option<ReplicaId>,
+    ) -> Overdue {
         for waiting in &mut self.by_peer {
             waiting.retain(|arrival| arrival.asked < MOST_ASKED || now < arrival.deadline);
         }
-        let peers = self.by_peer.replicas();
-        let mut due = Vec::new();
-        let waiting = self.by_peer.of_each_mut();
-        let each = waiting.flat_map(|(from, waiting)| waiting.iter_mut().map(move |a| (from, a)));
-        for (from, arrival) in each.filter(|(_, arrival)| now >= arrival.deadline) {
-            let ids = arrival.bodies.iter().filter(|(_, b)| b.is_none()).map(|(id, _)| *id);
-            let mut turn = || {
-                let to = ReplicaId(((from.index() + arrival.asked as usize) % peers) as u16);
-                arrival.asked = arrival.asked.saturating_add(1);
-                to
-            };
-            let mut to = turn();
-            if to == self.me {
-                to = turn();
+        let (me, peers) = (self.me, self.by_peer.replicas());
+        let mut overdue = Overdue::default();
+        for (from, waiting) in self.by_peer.of_each_mut() {
+            for arrival in waiting.iter_mut() {
+                let awaited = arrival.take_awaited(now);
+                if !awaited.is_empty() {
+                    self.wait = (self.wait / 2).max(LEAST_WAIT);
+                    let asked = arrival.ask_holders(now, awaited, |id| holder(id, from), from);
+                    overdue.to_ask.extend(asked);
+                }
+                if arrival.deadline <= now {
+                    let silent = std::mem::take(&mut arrival.holders).into_iter();
+                    let silent = silent.filter(|(_, id)| arrival.lacks(id));
+                    overdue.silent.extend(silent.map(|(peer, _)| peer));
+                    overdue.to_ask.push((arrival.turn(from, me, peers), arrival.lacking()));
+                    let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
+                    arrival.deadline = now.after(PATIENCE * (1 << doublings));
+                }
             }
-            due.push((to, ids.collect()));
-            let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
-            arrival.deadline = now.after(PATIENCE * (1 << doublings));
         }
-        due
+        overdue.silent.sort_unstable();
+        overdue.silent.dedup();
+        overdue
     }
 
     /// When [`overdue`](Self::overdue) is to be asked again.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.by_peer.iter().flatten().map(|arrival| arrival.deadline).min()
+        self.by_peer.iter().flatten().map(Arrival::next).min()
     }
 
     /// Forgets proposals of views below `view`, and those that are not above the committed height:
@@ -174,33 +276,83 @@ mod tests {
     use crate::protocols::hotstuff::block::{Block, Content};
     use crate::protocols::hotstuff::{Message, Types};
 
-    /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
-    #[test]
-    fn peers_are_asked_less_and_less_often() {
+    /// A proposal of r1 that names one frame.
+    fn proposal(view: u64) -> (Verified<Message>, Arc<Block>) {
+        proposal_of(view, vec![Digest([1; 32])])
+    }
+
+    fn proposal_of(view: u64, frames: Vec<FrameId>) -> (Verified<Message>, Arc<Block>) {
         let genesis = Block::genesis(Digest::default(), Epoch(0));
-        let content =
-            Content { view: View(1), frames: vec![Digest([1; 32])], ..Content::clone(&genesis) };
+        let content = Content { view: View(view), frames, ..Content::clone(&genesis) };
         let block = Arc::new(Block::new(content));
         let message = Message::Proposal { block: Arc::clone(&block), tc: None };
         let message = Claim::new(message, Vec::new()).settle(&[]).expect("nothing to check");
+        (message, block)
+    }
+
+    /// Then somebody who has them is asked, and the wait is shorter the next time.
+    #[test]
+    fn bodies_on_their_way_are_waited_for() {
         let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
-        let mut asked = arrivals.add(Time(0), ReplicaId(1), message, block, |_| None).len();
+        let mut waits = Vec::new();
+        for view in 1..=8 {
+            let lacking = arrivals.add(Time(0), ReplicaId(1), proposal(view), |_| None, |_| true);
+            assert_eq!(lacking, Lacking { any: true, to_ask: Vec::new() });
+            let deadline = arrivals.deadline().expect("it waits");
+            waits.push(deadline.since(Time(0)).as_micros());
+            let holder = |_: &FrameId, proposer| (proposer == ReplicaId(1)).then_some(ReplicaId(7));
+            let due = arrivals.overdue(deadline, holder);
+            assert_eq!(due.to_ask, [(ReplicaId(7), vec![Digest([1; 32])])]);
+            // The proposer is next.
+            let next = arrivals.deadline().expect("it waits on");
+            assert_eq!(next.since(deadline), PATIENCE);
+            let due = arrivals.overdue(next, |_, _| None);
+            assert_eq!(due.to_ask, [(ReplicaId(1), vec![Digest([1; 32])])]);
+            assert_eq!(due.silent, [ReplicaId(7)], "it told of them, and sent nothing");
+        }
+        assert_eq!(waits, [50_000, 25_000, 12_500, 6_250, 3_125, 1_562, 1_000, 1_000]);
+    }
+
+    /// Of a block's bodies one is nowhere, and its proposer is asked at once. That does not keep
+    /// those from being asked for that were to come ahead.
+    #[test]
+    fn some_bodies_are_on_their_way_and_some_are_not() {
+        let (ahead, nowhere) = (Digest([1; 32]), Digest([2; 32]));
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let proposal = proposal_of(1, vec![ahead, nowhere]);
+        let lacking = arrivals.add(Time(0), ReplicaId(1), proposal, |_| None, |id| *id == ahead);
+        assert_eq!(lacking, Lacking { any: true, to_ask: vec![nowhere] });
+        let wait = arrivals.deadline().expect("it waits");
+        let due = arrivals.overdue(wait, |_, _| Some(ReplicaId(7)));
+        assert_eq!(due.to_ask, [(ReplicaId(7), vec![ahead])]);
+        let next = arrivals.deadline().expect("it waits on");
+        assert_eq!(next.since(wait), PATIENCE);
+        let due = arrivals.overdue(next, |_, _| None);
+        assert_eq!(due.to_ask, [(ReplicaId(1), vec![ahead, nowhere])]);
+    }
+
+    /// Bodies that are four hundred milliseconds away come in four copies at most, not in eight.
+    #[test]
+    fn peers_are_asked_less_and_less_often() {
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let lacking = arrivals.add(Time(0), ReplicaId(1), proposal(1), |_| None, |_| false);
+        let mut asked = lacking.to_ask.len();
         let mut now = Time(0);
         while let Some(deadline) = arrivals.deadline().filter(|d| *d <= Time(400_000_000)) {
             now = deadline;
-            asked += arrivals.overdue(now).len();
+            asked += arrivals.overdue(now, |_, _| None).to_ask.len();
         }
         assert_eq!((asked, now), (4, Time(350_000_000)));
         let last = (0..20).map(|_| {
             let deadline = arrivals.deadline().expect("it is asked for long");
-            arrivals.overdue(deadline);
+            arrivals.overdue(deadline, |_, _| None);
             arrivals.deadline().expect("it is asked for long").since(deadline)
         });
         assert_eq!(last.last(), Some(PATIENCE * (1 << MAX_DOUBLINGS)));
         // Not for ever: nobody may have them any more.
         let mut asked = 1 + 3 + 20;
         while let Some(deadline) = arrivals.deadline() {
-            (now, asked) = (deadline, asked + arrivals.overdue(deadline).len());
+            (now, asked) = (deadline, asked + arrivals.overdue(deadline, |_, _| None).to_ask.len());
             assert!(asked <= 64, "without end");
         }
         // What would be the own turn is counted, and passed over.

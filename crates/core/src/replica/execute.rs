@@ -79,6 +79,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                     let response = Response::Outcome(outcome);
                     fx.output(Action::Respond { client, response });
                 }
+                self.ahead.settled(&frames);
                 let sessions = self.execution.sessions();
                 let mut settled = self.payload.mempool.committed(&frames, sessions);
                 if !Arc::ptr_eq(&clients, sessions.clients()) {

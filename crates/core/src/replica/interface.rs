@@ -42,8 +42,21 @@ pub struct Settings {
     pub filtering: bool,
     /// Which uncommitted ancestors travel with a proposal.
     pub ancestors: Ancestors,
+    /// How the payload reaches the other replicas.
+    pub dissemination: Dissemination,
     /// Signatures that were verified are not verified again.
     pub certificate_cache: bool,
+}
+
+/// How the payload reaches the other replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dissemination {
+    /// Small bodies travel with the proposal. A replica that lacks one asks the proposer for it.
+    #[default]
+    Direct,
+    /// What a client sends to one replica travels ahead of the proposal, and is proposed once a
+    /// quorum holds it.
+    Ahead,
 }
 
 /// Which uncommitted ancestors travel with a proposal.

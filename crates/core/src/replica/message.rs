@@ -17,8 +17,37 @@ use crate::protocols::protocol::{FullBlockOf, Handover, SharedHandover, Types};
 pub const MAX_PEER_MESSAGE_BYTES: usize = 16 << 20;
 /// Most frames in one message beside a proposal's.
 pub const MAX_FRAMES_SENT: usize = MAX_FRAMES;
+/// Most frames that one message tells of.
+pub const MAX_HELD: usize = MAX_FRAMES;
 /// Most blocks in one answer to a fetch.
 pub const MAX_BLOCKS_SENT: usize = 1024;
+/// The first eight bytes of a frame's identity, as compact blocks name transactions (BIP 152,
+/// "Short transaction IDs"). Two frames may have the same. Then one is counted as held where the
+/// other is, and is asked for like any that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShortId(u64);
+
+impl ShortId {
+    /// That of a frame.
+    #[must_use]
+    pub fn of(id: &FrameId) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = id.0;
+        Self(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl Encode for ShortId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode for ShortId {
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        reader.u64().map(Self)
+    }
+}
+
 /// From one replica to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage<T: Types> {
@@ -98,6 +127,9 @@ pub enum PeerMessage<T: Types> {
     AskHandover(Epoch),
     /// How an epoch ended.
     Handover(SharedHandover<T>),
+    /// The sender holds these frames, whose signatures it verified: they may be proposed. Of the
+    /// wire protocol's version 4.
+    Held(Vec<ShortId>),
 }
 
 impl<T: Types> PeerMessage<T> {
@@ -185,6 +217,10 @@ impl<T: Types> Encode for PeerMessage<T> {
             Self::Show(height) => put(out, 13, height),
             Self::AskHandover(epoch) => put(out, 14, epoch),
             Self::Handover(handover) => put(out, 15, &**handover),
+            Self::Held(ids) => {
+                out.push(16);
+                put_list(out, ids);
+            }
         }
     }
 }
@@ -231,6 +267,7 @@ impl<T: Types> Decode for PeerMessage<T> {
             13 => Ok(Self::Show(Height::decode(reader)?)),
             14 => Ok(Self::AskHandover(Epoch::decode(reader)?)),
             15 => Ok(Self::Handover(Arc::new(Handover::decode(reader)?))),
+            16 => Ok(Self::Held(reader.list("frames held", MAX_HELD)?)),
             _ => Err(DecodeError::Invalid { field: "peer message kind" }),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::arrivals::Arrivals;
 use crate::base::types::Time;
 use crate::ledger::block::BlockId;
-use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::sessions::Sessions;
 use crate::protocols::protocol::{BlockOf, Types};
@@ -116,13 +116,20 @@ impl<T: Types> Payload<T> {
         self.mempool.batch(&|id| in_blocks.contains(id), most_commands, most_bytes)
     }
 
-    /// The first frames of a block, as far as they come to `most_bytes` together.
-    pub fn small_bodies(&self, block: &BlockId, most_bytes: usize) -> Vec<SharedFrame> {
+    /// The first of those frames of a block that travel with it, as far as they come to
+    /// `most_bytes` together.
+    pub fn small_bodies(
+        &self,
+        block: &BlockId,
+        most_bytes: usize,
+        travels: impl Fn(&Frame) -> bool,
+    ) -> Vec<SharedFrame> {
         let mut bytes = 0;
         let fits = |frame: &&SharedFrame| {
             bytes += frame.encoded_bytes().len();
             bytes <= most_bytes
         };
-        self.bodies.get(block).into_iter().flatten().take_while(fits).cloned().collect()
+        let frames = self.bodies.get(block).into_iter().flatten();
+        frames.filter(|frame| travels(frame)).take_while(fits).cloned().collect()
     }
 }

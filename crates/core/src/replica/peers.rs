@@ -59,9 +59,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.note_held(from, &message);
                 self.claim_message(now, from, message, frames, fx);
             }
-            PeerMessage::Relay(frames) => self.on_offered_frames(now, (from, true), frames, fx),
+            PeerMessage::Relay(frames) => {
+                self.note_passed_on(from, &frames);
+                self.on_offered_frames(now, (from, true), frames, fx);
+            }
             PeerMessage::Frames(frames) => {
                 if self.payload.arrivals.deadline().is_some() {
+                    self.ahead.sent(from);
                     self.on_offered_frames(now, (from, false), frames, fx);
                 }
             }
@@ -85,6 +89,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             | PeerMessage::AskHandover(_)
             | PeerMessage::Handover(_) => {}
             PeerMessage::Show(height) => self.on_show(now, from, height, fx),
+            PeerMessage::Held(ids) => self.on_held(now, from, &ids, fx),
         }
     }
 
@@ -109,12 +114,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool.get(id).cloned().or_else(carried)
         };
         let announced = message.clone();
-        let lacking = arrivals.add(now, from, message, block, find);
-        if !lacking.is_empty() {
+        let comes = |id: &FrameId| self.ahead.is_held(id);
+        let lacking = arrivals.add(now, from, (message, block), find, comes);
+        if lacking.any {
             let input = protocol::Input::Announced { from, message: announced };
             self.consult(now, input, fx);
         }
-        for ids in lacking.chunks(MAX_FRAMES_SENT) {
+        for ids in lacking.to_ask.chunks(MAX_FRAMES_SENT) {
             let message = PeerMessage::NeedFrames(ids.to_vec());
             fx.output(Action::Send { to: from, message });
         }

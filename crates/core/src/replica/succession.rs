@@ -201,6 +201,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.verifications.begin_epoch(peers);
         self.held_by.grow(peers);
         self.wish.grow(peers);
+        self.ahead.grow(peers);
+        if self.ahead.is_on() {
+            self.payload.mempool.share_among(next.faults());
+        }
         self.to_execute.clear();
         Some(next)
     }

@@ -63,10 +63,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     fn admit_verified(
         &mut self,
         now: Time,
-        frames: Vec<Claim<SharedFrame>>,
+        (relayed_by, frames): (Option<ReplicaId>, Vec<Claim<SharedFrame>>),
         is_current: bool,
         verdicts: &mut Verdicts<'_>,
     ) -> bool {
+        // What was asked for is of a proposal: it need not wait until it is spread.
+        let asked_for = if self.ahead.is_on() { Origin::Proposal } else { Origin::Relayed };
+        let origin = relayed_by.map_or(asked_for, Origin::RelayedBy);
         let mut is_bad = false;
         for frame in frames {
             // It may have been verified by an older epoch's rules.
@@ -77,7 +80,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             let is_forged = verdicts.is_forged_by_its_relay(&frame);
             match verdicts.settle(frame) {
                 Some(_) if is_stale => {}
-                Some(frame) => drop(self.admit(now, &frame.into_inner(), Origin::Relayed)),
+                Some(frame) => self.admit_passed_on(now, &frame.into_inner(), origin),
                 None => is_bad |= is_forged,
             }
         }
@@ -109,7 +112,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 }
             }
             Pending::Frames { relayed_by, frames } => {
-                let is_bad = self.admit_verified(now, frames, is_current, &mut verdicts);
+                let is_bad =
+                    self.admit_verified(now, (relayed_by, frames), is_current, &mut verdicts);
                 if let Some(from) = relayed_by.filter(|_| is_bad) {
                     self.bad_signature(now, from, fx);
                 }

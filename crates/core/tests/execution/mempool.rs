@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use quorate_core::Time;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::frame::{FrameId, SharedFrame};
 use quorate_core::ledger::mempool::{Admission, Cap, Limits, Mempool, Origin};
 use quorate_core::ledger::sessions::{self, Sessions};
+use quorate_core::{ReplicaId, Time};
 
 use crate::fixtures::*;
 
@@ -198,6 +198,80 @@ fn a_leader_who_proposes_without_end_takes_no_room_from_clients() {
     assert_eq!(add(&mut pool, &frame(10, 1, 1, &["x"])), Admission::Known);
     assert_eq!(add(&mut pool, &frame(9, 1, 1, &["x"])), busy);
     assert_eq!(propose(&mut pool, &frame(14, 1, 1, &["x"])), Admission::Added);
+}
+
+/// The liars of a committee together get half of the room for what was submitted.
+#[test]
+fn who_passes_on_without_end_takes_no_room_from_clients() {
+    let mut pool = Mempool::new(tight());
+    pool.share_among(2);
+    let pass_on = |pool: &mut Mempool, peer, client| {
+        let origin = Origin::RelayedBy(ReplicaId(peer));
+        pool.insert(frame(client, 1, 1, &["x"]), origin, Time(0), &no_sessions())
+    };
+    let busy = Admission::Refused(Refusal::Busy);
+    // A quarter of nine frames each.
+    for client in [10, 11] {
+        assert_eq!(pass_on(&mut pool, 1, client), Admission::Added);
+    }
+    assert_eq!(pass_on(&mut pool, 1, 12), busy);
+    for client in [12, 13] {
+        assert_eq!(pass_on(&mut pool, 2, client), Admission::Added);
+    }
+    assert_eq!(pass_on(&mut pool, 2, 14), busy);
+    for client in 1..=5 {
+        assert_eq!(add(&mut pool, &frame(client, 1, 1, &["x"])), Admission::Added);
+    }
+    // What was committed makes room for more of the same replica.
+    pool.committed(&[frame(10, 1, 1, &["x"])], &no_sessions());
+    assert_eq!(pass_on(&mut pool, 2, 14), busy);
+    assert_eq!(pass_on(&mut pool, 1, 14), Admission::Added);
+}
+
+#[test]
+fn frames_that_are_not_ready_hold_up_their_own_session_alone() {
+    let (a1, a2, a3) = (frame(1, 1, 1, &["a"]), frame(1, 1, 2, &["a"]), frame(1, 1, 3, &["a"]));
+    let (b1, c1) = (frame(2, 2, 1, &["b"]), frame(3, 3, 1, &["c"]));
+    let pool = filled(&[&a1, &b1, &a3, &a2, &c1]);
+    let ready = |held_up: &[&SharedFrame]| {
+        let ids: BTreeSet<FrameId> = held_up.iter().map(|frame| frame.id()).collect();
+        pool.ready_batch(NO_ANCESTORS, &|id| !ids.contains(id), PLENTY, PLENTY)
+    };
+    assert_eq!(ready(&[&a2]), [a1.clone(), b1.clone(), c1.clone()]);
+    assert_eq!(ready(&[&a1, &c1]), [b1.clone()]);
+    assert_eq!(ready(&[]), pool.batch(NO_ANCESTORS, PLENTY, PLENTY));
+    // Only what was passed on at once has a time from which it waits.
+    let mut pool = filled(&[&a1]);
+    for (frame, origin) in [(&b1, Origin::Relayed), (&c1, Origin::RelayedBy(ReplicaId(2)))] {
+        pool.insert(frame.clone(), origin, Time(7), &no_sessions());
+    }
+    let since = [&a1, &b1, &c1, &a2].map(|frame| pool.passed_on_at_once(&frame.id()));
+    assert_eq!(since, [None, Some(Time(7)), Some(Time(7)), None]);
+    assert_eq!(pool.all_passed_on_at_once().cloned().collect::<Vec<_>>(), [b1, c1]);
+}
+
+/// A replica passes on frames of very many sessions to a few alone, so that nobody tells of them.
+/// Those of others go into the next block all the same, and to find them takes few questions.
+#[test]
+fn a_replica_whose_frames_nobody_holds_delays_no_others() {
+    let mut pool = Mempool::new(Limits::default());
+    let pass_on = |pool: &mut Mempool, peer, frame| {
+        let origin = Origin::RelayedBy(ReplicaId(peer));
+        assert_eq!(pool.insert(frame, origin, Time(0), &no_sessions()), Admission::Added);
+    };
+    for session in 1..=3000 {
+        pass_on(&mut pool, 1, frame(1, session, 1, &["withheld"]));
+    }
+    let (held, own) = (frame(2, 1, 1, &["held"]), frame(3, 1, 1, &["own"]));
+    pass_on(&mut pool, 2, held.clone());
+    pool.insert(own.clone(), Origin::Relayed, Time(0), &no_sessions());
+    let (ready, asked) = ([held.id(), own.id()], Cell::new(0));
+    let is_ready = |id: &FrameId| {
+        asked.set(asked.get() + 1);
+        ready.contains(id)
+    };
+    assert_eq!(pool.ready_batch(NO_ANCESTORS, &is_ready, PLENTY, PLENTY), [held, own]);
+    assert!(asked.get() < 1100, "{}", asked.get());
 }
 
 /// The order of [`Mempool::batch`], spelled out: in the order of arrival, each frame behind those

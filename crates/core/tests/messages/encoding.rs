@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_or_read(kind in 0u8..14, bytes in vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_are_refused_or_read(kind in 0u8..18, bytes in vec(any::<u8>(), 0..400)) {
         let mut input = vec![kind];
         input.extend(&bytes);
         let _ = PeerMessage::<Types>::from_bytes(input.into());

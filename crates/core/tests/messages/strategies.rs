@@ -14,7 +14,7 @@ use quorate_core::protocols::hotstuff::safety::Safety;
 use quorate_core::protocols::hotstuff::testimony::Testimony;
 use quorate_core::protocols::hotstuff::{Message, Types};
 use quorate_core::protocols::protocol::{Ballot, Shown};
-use quorate_core::replica::message::{Offer, PeerMessage};
+use quorate_core::replica::message::{Offer, PeerMessage, ShortId};
 use quorate_core::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 
 use crate::cluster::keys::CHAIN;
@@ -193,6 +193,7 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage<Types>> {
             }
         ),
         any::<u64>().prop_map(|height| PeerMessage::Show(Height(height))),
+        vec(digest().prop_map(|id| ShortId::of(&id)), 0..5).prop_map(PeerMessage::Held),
         digest().prop_map(|nonce| PeerMessage::AskTestimony { nonce }),
         (digest(), any::<u64>(), qc(), option::of(tc()), signature()).prop_map(
             |(nonce, view, high_qc, high_tc, signature)| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::protocols::snow::avalanche::vertex::MAX_PARENTS;
 use quorate_core::protocols::snow::avalanche::{
-    Avalanche, Conflict, Input, Limits, Malformed, Message, NotTaken, Output, Reason, Settings,
+    Avalanche, Conflict, Input, Malformed, Message, NotTaken, Output, Reason, Settings,
     Transaction as _, TransactionId, Vertex, VertexId, Vote, Why,
 };
 use quorate_core::protocols::snow::parameters::Parameters;
@@ -19,44 +19,44 @@ const NODES: usize = 8;
 const PARAMETERS: Parameters = Parameters { sample: 5, quorum: 4, early: 2, decision: 4 };
 
 /// A question that the node put: its number, the vertex, and who was asked.
-struct Asked {
+pub struct Asked {
     poll: u64,
     vertex: VertexId,
     peers: Vec<ReplicaId>,
 }
 
 /// Node 0, its ledger, and what it said.
-struct Alone {
-    node: Avalanche<Payment>,
+pub struct Alone {
+    pub node: Avalanche<Payment>,
     ledger: Ledger,
-    now: Time,
+    pub now: Time,
     asked: VecDeque<Asked>,
     /// What it answered, by the numbers of the questions.
-    answers: Vec<(u64, Vote)>,
+    pub answers: Vec<(u64, Vote)>,
     sent: usize,
-    accepted: Vec<TransactionId>,
+    pub accepted: Vec<TransactionId>,
     rejected: Vec<(TransactionId, Conflict)>,
-    not_taken: Vec<NotTaken>,
+    pub not_taken: Vec<NotTaken>,
     questions: u64,
 }
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     // Polls one after the other, and no vertices but those of the test.
     let no_op_after = Duration::from_secs(1000);
     Settings { polls: 1, no_op_after, ..Settings::new(PARAMETERS) }
 }
 
-fn vertex(parents: &[&Arc<Vertex<Payment>>], payments: &[&Payment]) -> Arc<Vertex<Payment>> {
+pub fn vertex(parents: &[&Arc<Vertex<Payment>>], payments: &[&Payment]) -> Arc<Vertex<Payment>> {
     let parents = parents.iter().map(|parent| parent.id()).collect();
     Arc::new(Vertex::new(parents, payments.iter().map(|payment| (*payment).clone()).collect()))
 }
 
-fn unknown(number: u64) -> VertexId {
+pub fn unknown(number: u64) -> VertexId {
     VertexId(Digest::of("unknown", &number.to_le_bytes()))
 }
 
 impl Alone {
-    fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         let node = Avalanche::new(settings, ReplicaId(0), &[1; NODES], 7).unwrap();
         let (asked, answers, accepted) = Default::default();
         let (rejected, not_taken) = Default::default();
@@ -69,7 +69,7 @@ impl Alone {
         alone
     }
 
-    fn step(&mut self, input: Input<Payment>) {
+    pub fn step(&mut self, input: Input<Payment>) {
         let effects = self.node.step(self.now, input, &self.ledger);
         let ledger = &mut self.ledger;
         let outputs = effects.persist(|records| {
@@ -109,7 +109,7 @@ impl Alone {
     }
 
     /// A peer asks about a vertex. Returns the vote, if the node answers at once.
-    fn question(&mut self, from: u16, vertex: &Arc<Vertex<Payment>>) -> Option<Vote> {
+    pub fn question(&mut self, from: u16, vertex: &Arc<Vertex<Payment>>) -> Option<Vote> {
         self.questions += 1;
         let (poll, vertex) = (self.questions, Arc::clone(vertex));
         self.hear(from, Message::Query { poll, vertex });
@@ -132,7 +132,7 @@ impl Alone {
     }
 
     /// A vertex of a peer, and the poll of it.
-    fn polled(&mut self, vertex: &Arc<Vertex<Payment>>, vote: &Vote) {
+    pub fn polled(&mut self, vertex: &Arc<Vertex<Payment>>, vote: &Vote) {
         self.question(1, vertex);
         self.poll(vertex, vote);
     }
@@ -142,7 +142,7 @@ impl Alone {
     }
 
     /// Its confidence, and its successful polls in a row.
-    fn counts(&self, payment: &Payment) -> (u64, u32) {
+    pub fn counts(&self, payment: &Payment) -> (u64, u32) {
         let why = self.why(payment);
         (why.confidence, why.count)
     }
@@ -152,7 +152,7 @@ impl Alone {
     }
 }
 
-fn against(vertices: &[&Arc<Vertex<Payment>>]) -> Vote {
+pub fn against(vertices: &[&Arc<Vertex<Payment>>]) -> Vote {
     Vote::No(vertices.iter().map(|vertex| vertex.id()).collect())
 }
 
@@ -389,93 +389,4 @@ fn what_nobody_knows_costs_nothing() {
     assert_eq!((alone.sent, alone.node.counts().unasked), (0, 2000));
     assert_eq!(alone.node.held(), Default::default());
     assert_eq!(alone.node.deadline(), None);
-}
-
-fn limited() -> Settings {
-    let limits = Limits {
-        vertices: 64,
-        weight: 640,
-        orphans: 8,
-        orphans_of_peer: 2,
-        spenders: 4,
-        ..Limits::NODE
-    };
-    Settings { limits, ..settings() }
-}
-
-/// Vertices on parents that there are not: each peer has its places, and they are free again.
-#[test]
-fn a_flood_of_vertices_on_nothing_is_bounded() {
-    let mut alone = Alone::new(limited());
-    let on_nothing = |number| Arc::new(Vertex::new(vec![unknown(number)], Vec::new()));
-    for number in 0..100 {
-        alone.question(1, &on_nothing(number));
-    }
-    assert_eq!((alone.node.held().orphans, alone.node.counts().refused), (2, 98));
-    assert_eq!(alone.answers.len(), 98, "those that are refused are answered");
-    let all: Vec<Payment> =
-        (0..20).map(|n| Payment::new("big", &[genesis(n), genesis(n + 100)])).collect();
-    let big = Arc::new(Vertex::new(vec![unknown(100)], all));
-    assert_eq!(alone.question(2, &big), None, "the first may be as heavy as any");
-    assert_eq!(alone.question(2, &on_nothing(101)), Some(Vote::No(Vec::new())));
-    alone.question(3, &on_nothing(102));
-    assert_eq!(alone.node.held().orphans, 4, "the others have their places");
-    alone.now = alone.now.after(Duration::from_secs(10));
-    alone.step(Input::Timeout);
-    assert_eq!((alone.node.held().orphans, alone.node.deadline()), (0, None));
-}
-
-#[test]
-fn a_flood_of_rivals_is_bounded_and_honest_payments_pass() {
-    let mut alone = Alone::new(limited());
-    for number in 0..100 {
-        let rival = Payment::new(&number.to_string(), &[genesis(0)]);
-        let vote = alone.question(1, &vertex(&[], &[&rival]));
-        assert_eq!(vote == Some(Vote::Yes), number == 0, "the first is preferred");
-    }
-    assert_eq!((alone.node.held().transactions, alone.node.counts().refused), (4, 96));
-    let honest = Payment::new("honest", &[genesis(1)]);
-    assert_eq!(alone.question(2, &vertex(&[], &[&honest])), Some(Vote::Yes));
-}
-
-/// What rests on a payment that is not preferred needs no rival of its own: no spender runs out of
-/// outputs. The oldest give way, and neither memory nor the queue of polls grows.
-#[test]
-fn a_flood_on_top_of_a_double_spend_is_bounded() {
-    let mut alone = Alone::new(limited());
-    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
-    alone.question(1, &vertex(&[], &[&one]));
-    let weak = vertex(&[], &[&other]);
-    alone.question(1, &weak);
-    for number in 1..1000 {
-        let payment = Payment::new("flood", &[genesis(number)]);
-        alone.question(1, &vertex(&[&weak], &[&payment]));
-        let held = alone.node.held();
-        assert!(held.vertices <= 64 && held.weight <= 640 && held.queued <= 129, "{held:?}");
-    }
-    assert_eq!(alone.node.counts().forgotten, 1001 - 64);
-    let honest = Payment::new("honest", &[genesis(1000)]);
-    assert_eq!(alone.question(2, &vertex(&[], &[&honest])), Some(Vote::Yes));
-    // What gave way was not rejected: it is taken when it comes again.
-    let first = Payment::new("flood", &[genesis(1)]);
-    alone.question(3, &vertex(&[&weak], &[&first]));
-    assert!(alone.node.transaction(&first.id()).is_some());
-}
-
-/// The same payments in vertex after vertex, each with other parents.
-#[test]
-fn vertices_are_bounded_by_what_they_weigh() {
-    let mut alone = Alone::new(limited());
-    let payments: Vec<_> =
-        (0..20).map(|n| Payment::new(&n.to_string(), &[genesis(n), genesis(n + 100)])).collect();
-    let payments: Vec<&Payment> = payments.iter().collect();
-    let mut tip = vertex(&[], &payments);
-    for _ in 0..30 {
-        alone.question(1, &tip);
-        assert!(alone.node.held().weight <= 640, "{:?}", alone.node.held());
-        tip = vertex(&[&tip], &payments);
-    }
-    // Ten of 61 each; the eleventh is too heavy, and the others rest on it.
-    assert_eq!(alone.node.held().vertices, 10);
-    assert_eq!((alone.node.held().orphans, alone.node.counts().refused), (0, 20));
 }

@@ -1,7 +1,8 @@
 //! What a network of Avalanche promises, and what it does not.
 
 use quorate_core::Duration;
-use quorate_core::protocols::snow::avalanche::{Reason, Transaction as _};
+use quorate_core::protocols::snow::avalanche::{Limits, Reason, Settings, Transaction as _};
+use quorate_core::protocols::snow::parameters::Parameters;
 
 use crate::network::{Network, Payment, genesis, small};
 
@@ -61,6 +62,55 @@ fn of_two_spends_never_both_are_accepted_and_a_pending_one_says_why() {
                 }
             }
         }
+    }
+}
+
+/// Nodes that have less room than the others, or take no deep vertices, refuse some that the others
+/// accept. What comes later rests on these, so they are asked for again. The bounds are above β₁: a
+/// vertex needs so many on top of it.
+#[test]
+fn what_a_node_refused_for_want_of_room_it_accepts_later() {
+    let settings = |node: u16| {
+        let depth = if node == 7 { 14 } else { Limits::NODE.depth };
+        let vertices = if node == 3 { 160 } else { Limits::NODE.vertices };
+        let parameters = Parameters { early: 12, ..small().parameters };
+        Settings { parameters, limits: Limits { depth, vertices, ..Limits::NODE }, ..small() }
+    };
+    for seed in 0..3 {
+        let mut network = Network::of(20, settings, seed);
+        // Deep: each spends an output of the one before. And then much at a time.
+        let mut payments = vec![Payment::new("chain", &[genesis(200_000)])];
+        for at in 0..200 {
+            let before = payments[at].output(0);
+            payments.push(Payment::new("chain", &[before]));
+        }
+        network.submit(0, &payments.iter().collect::<Vec<_>>());
+        network.run(SECOND * 20);
+        for round in 0..100 {
+            for node in 0..20 {
+                let payment = Payment::new("load", &[genesis(20 * round + node)]);
+                network.submit(node as usize, &[&payment]);
+                payments.push(payment);
+            }
+            network.run(Duration::from_millis(5));
+        }
+        let refused = |network: &Network, node: usize| network.nodes[node].0.counts().refused;
+        let both = [3, 7].map(|node| refused(&network, node));
+        assert!(!both.contains(&0), "they have room for all: {both:?}");
+        // The others go on paying, a little.
+        for node in 0..20 {
+            network.run(SECOND * 10);
+            let payment = Payment::new("later", &[genesis(100_000 + node)]);
+            network.submit(node as usize, &[&payment]);
+            payments.push(payment);
+        }
+        network.run(SECOND * 60);
+        let lacks = |node: usize| {
+            let has = |of: &&Payment| network.nodes[node].1.transactions.contains(&of.id());
+            payments.iter().filter(|of| !has(of)).count()
+        };
+        let lacking: Vec<_> = (0..20).map(lacks).collect();
+        assert_eq!(lacking, [0; 20], "seed {seed}: {both:?} were refused");
     }
 }
 

@@ -3,5 +3,6 @@
 mod alone;
 mod avalanche;
 mod colours;
+mod floods;
 mod network;
 mod snowman;

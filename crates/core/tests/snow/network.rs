@@ -1,10 +1,11 @@
 //! Some nodes of Avalanche, with messages that take a while each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use quorate_core::protocols::snow::avalanche::{
     Avalanche, Input, InputId, Message, Output, Past, Record, Settings, Transaction, TransactionId,
-    VertexId,
+    Vertex, VertexId,
 };
 use quorate_core::protocols::snow::parameters::Parameters;
 use quorate_core::protocols::snow::random::Random;
@@ -47,7 +48,7 @@ pub fn genesis(index: u32) -> InputId {
 /// A ledger in memory.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    vertices: BTreeSet<VertexId>,
+    vertices: BTreeMap<VertexId, Arc<Vertex<Payment>>>,
     pub transactions: BTreeSet<TransactionId>,
     spenders: BTreeMap<InputId, TransactionId>,
 }
@@ -55,13 +56,13 @@ pub struct Ledger {
 impl Ledger {
     pub fn new() -> Self {
         let transactions = BTreeSet::from([genesis(0).transaction]);
-        Self { vertices: BTreeSet::new(), transactions, spenders: BTreeMap::new() }
+        Self { vertices: BTreeMap::new(), transactions, spenders: BTreeMap::new() }
     }
 
     /// Never two accepted of one conflict set.
     pub fn write(&mut self, record: Record<Payment>) {
         match record {
-            Record::Vertex(vertex) => drop(self.vertices.insert(vertex.id())),
+            Record::Vertex(vertex) => drop(self.vertices.insert(vertex.id(), vertex)),
             Record::Transaction(transaction) => {
                 for input in transaction.inputs() {
                     assert!(self.transactions.contains(&input.transaction), "spends nothing");
@@ -76,7 +77,7 @@ impl Ledger {
 
 impl Past for Ledger {
     fn has_vertex(&self, vertex: &VertexId) -> bool {
-        self.vertices.contains(vertex)
+        self.vertices.contains_key(vertex)
     }
 
     fn has_transaction(&self, transaction: &TransactionId) -> bool {
@@ -110,9 +111,14 @@ pub fn small() -> Settings {
 
 impl Network {
     pub fn new(nodes: u16, settings: Settings, seed: u64) -> Self {
+        Self::of(nodes, |_| settings, seed)
+    }
+
+    /// Nodes with settings of their own.
+    pub fn of(nodes: u16, settings: impl Fn(u16) -> Settings, seed: u64) -> Self {
         let stakes = vec![1; usize::from(nodes)];
-        let node =
-            |me| Avalanche::new(settings, ReplicaId(me), &stakes, seed ^ u64::from(me) << 32);
+        let seed_of = |me: u16| seed ^ u64::from(me) << 32;
+        let node = |me| Avalanche::new(settings(me), ReplicaId(me), &stakes, seed_of(me));
         Self {
             nodes: (0..nodes).map(|me| (node(me).unwrap(), Ledger::new())).collect(),
             now: Time(0),
@@ -135,7 +141,11 @@ impl Network {
         for output in outputs.unwrap() {
             match output {
                 Output::Send { to, message } => self.send(node, to, message),
-                Output::Serve { .. } | Output::Accepted { .. } => {}
+                Output::Serve { to, vertex } => {
+                    let vertex = Arc::clone(&self.nodes[node].1.vertices[&vertex]);
+                    self.send(node, to, Message::Have(vertex));
+                }
+                Output::Accepted { .. } => {}
                 Output::Rejected { transaction, .. } => {
                     self.rejected[node].insert(transaction);
                 }

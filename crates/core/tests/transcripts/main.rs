@@ -37,7 +37,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 27] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -45,6 +45,7 @@ const OTHERS: [&str; 26] = [
     "05_view_jump",
     "06_bad_certificates",
     "07_bodies_apart",
+    "08_frames_ahead",
     "carousel/skips_a_crashed_leader",
     "hotstuff-2/wait_for_delta",
     "linear/complaint",

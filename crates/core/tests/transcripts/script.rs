@@ -11,7 +11,8 @@
 //! | `slow r0 r1 to=ms` | all messages of this link take so long |
 //! | `lose votes [of=view] [from=r0] [to=r1]` | messages of a kind are lost from now on |
 //! | `delay votes by=ms [of=view] [from=r0] [to=r1]` | or come later |
-//! | `lose nothing` | takes back all of the two |
+//! | `lose relays`, `lose told` | the same of frames passed on, and of word that they are held |
+//! | `lose nothing` | takes back all of these |
 //! | `equivocate r0 to=r1,r2` | a liar: these get a block of other content in its proposals |
 //! | `liar r0` | nobody holds it to the rules from now on |
 //! | `send what r0 r1` | a message made up in the name of r0 arrives now (`forged.rs`) |
@@ -20,7 +21,8 @@
 //!
 //! Keys of `cluster`: `protocol`, `second_vote=yes`, `pacemaker`, `leader`, `form` (of
 //! certificates), `delta` in ms, `replicas`, `snapshots` (blocks between two, with logs cut),
-//! `inline` (bytes of bodies sent with a block), `patience` of clients in ms.
+//! `inline` (bytes of bodies sent with a block), `ahead=yes` (frames travel ahead of proposals),
+//! `patience` of clients in ms.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use quorate_core::protocols::hotstuff::block::{Block, Content};
 use quorate_core::protocols::hotstuff::leader::Election;
 use quorate_core::protocols::hotstuff::pacemaker::Kind;
 use quorate_core::protocols::hotstuff::{Message, rules};
+use quorate_core::replica::Dissemination;
 use quorate_core::replica::message::PeerMessage;
 
 use crate::cluster::client::Targets;
@@ -103,6 +106,7 @@ impl OfHotStuff {
             "replicas",
             "snapshots",
             "inline",
+            "ahead",
             "patience",
         ]);
         let kind = |name| Kind::NAMES.into_iter().find(|(known, _)| *known == name);
@@ -124,6 +128,10 @@ impl OfHotStuff {
             retire: words.number("snapshots").is_some(),
             log_room_bytes: 0,
             inline_bytes: words.number("inline").map_or(defaults.inline_bytes, |n| n as usize),
+            dissemination: match words.is_set("ahead") {
+                true => Dissemination::Ahead,
+                false => defaults.dissemination,
+            },
             client_patience: words.number("patience").unwrap_or(60_000) * 1_000,
             ..defaults
         };
@@ -215,9 +223,14 @@ impl Script for OfHotStuff {
 
 impl Meddling {
     fn concerns(&self, from: usize, to: usize, peer: &Peer) -> bool {
-        let PeerMessage::Protocol { message, .. } = peer else { return false };
-        self.kind.strip_suffix('s') == Some(message.kind())
-            && self.of.is_none_or(|view| view == message.view())
+        let (kind, view) = match peer {
+            PeerMessage::Protocol { message, .. } => (message.kind(), Some(message.view())),
+            PeerMessage::Relay(_) => ("relay", None),
+            PeerMessage::Held(_) => ("told", None),
+            _ => return false,
+        };
+        self.kind.strip_suffix('s').unwrap_or(&self.kind) == kind
+            && self.of.is_none_or(|of| Some(of) == view)
             && self.from.is_none_or(|sender| sender == from)
             && (self.to.is_empty() || self.to.contains(&to))
     }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Least share of the throughput before that honest clients keep.
 pub const LEAST_SHARE: f64 = 0.5;
+/// The same, where the attacker's key has a rate.
+pub const LEAST_SHARE_BESIDE_A_RATE: f64 = 0.9;
 /// Most memory, in MiB, that an attacked process takes more than before.
 pub const MOST_GROWTH_MIB: f64 = 192.0;
 
@@ -79,11 +81,13 @@ impl AttackRow {
         self.during.memory_mib.max(self.after.memory_mib) - self.before.memory_mib
     }
 
-    /// Judges throughput and memory.
-    pub(super) fn judge(&mut self) {
+    /// Judges throughput and memory. While the flood lasts, `least_share` of the throughput is to
+    /// be kept.
+    pub(super) fn judge(&mut self, least_share: f64) {
         let after = self.after.goodput / self.before.goodput.max(f64::MIN_POSITIVE);
-        for (phase, share) in [("during", self.share()), ("after", after)] {
-            if share.is_nan() || share < LEAST_SHARE {
+        let phases = [("during", self.share(), least_share), ("after", after, LEAST_SHARE)];
+        for (phase, share, least) in phases {
+            if share.is_nan() || share < least {
                 self.missed.push(format!("{:.0} % of the goodput {phase} it", 100.0 * share));
             }
         }
@@ -108,7 +112,7 @@ mod tests {
         };
         let (before, during, after) = (phase(0), phase(1), phase(2));
         let mut row = AttackRow { before, during, after, did, ..AttackRow::default() };
-        row.judge();
+        row.judge(LEAST_SHARE);
         row.missed
     }
 
@@ -118,6 +122,15 @@ mod tests {
         let mut row = AttackRow { cores: 2, attacker_cores: 1.0, ..AttackRow::default() };
         (row.before, row.during) = (phase(100.0), phase(25.0));
         assert_eq!((row.share(), row.share_of_rest()), (0.25, 0.5));
+    }
+
+    #[test]
+    fn a_rate_bounds_what_is_lost_while_the_flood_lasts() {
+        let phase = |goodput| Phase { goodput, ..Phase::default() };
+        let (before, during, after) = (phase(100.0), phase(89.0), phase(60.0));
+        let mut row = AttackRow { before, during, after, did: 1, ..AttackRow::default() };
+        row.judge(LEAST_SHARE_BESIDE_A_RATE);
+        assert_eq!(row.missed, ["89 % of the goodput during it"]);
     }
 
     #[test]

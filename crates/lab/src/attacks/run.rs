@@ -121,7 +121,7 @@ impl Attacks {
                 continue;
             }
             match measured {
-                Ok(()) => row.judge(),
+                Ok(()) => row.judge(flood.least_share()),
                 Err(error) => row.missed.push(error.to_string()),
             }
             if row.missed.is_empty() {

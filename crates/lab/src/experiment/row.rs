@@ -109,6 +109,13 @@ pub struct Figures {
     pub views_per_second: f64,
     /// Views given up, of all replicas together, a second.
     pub timeouts_per_second: f64,
+    /// What a failed view costs beside its time-out, in milliseconds: from giving up to the next
+    /// vote, mean of all replicas and failed views.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_view_ms: Option<f64>,
+    /// Failed views that this is the mean of, counted at each replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_views: Option<u64>,
     /// Processor time of a replica, in microseconds a command, mean of all.
     pub replica_us: f64,
     /// Processor time of the load generator's sessions, in microseconds a command.

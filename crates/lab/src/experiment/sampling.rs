@@ -10,8 +10,17 @@ use super::trial::TrialError;
 use crate::local::{LocalCluster, Usage};
 
 /// Sampled of every run.
-const ALWAYS: [&str; 5] =
-    [COMMANDS, "committed_full_blocks_total", "view", "timeouts_total", "adversary_deeds_total"];
+const ALWAYS: [&str; 7] = [
+    COMMANDS,
+    "committed_full_blocks_total",
+    "view",
+    "timeouts_total",
+    FAILED_VIEWS,
+    FAILED_VIEWS_NANOSECONDS,
+    "adversary_deeds_total",
+];
+const FAILED_VIEWS: &str = "failed_views_left_total";
+const FAILED_VIEWS_NANOSECONDS: &str = "failed_views_left_nanoseconds_total";
 const COMMANDS: &str = "committed_commands_total";
 
 /// What is asked, and what was said.
@@ -61,13 +70,27 @@ impl Sampling {
         self.samples
     }
 
+    /// By how much a number grew from the first sample to the last.
+    fn grown(&self, name: &str) -> f64 {
+        let values = self.samples.values.get(name);
+        let ends = values.and_then(|values| values.first().zip(values.last()));
+        ends.map_or(0.0, |(first, last)| last - first)
+    }
+
     /// By how much a number grew a second, from the first sample to the last.
     pub(super) fn per_second(&self, name: &str) -> f64 {
-        let Some(values) = self.samples.values.get(name) else { return 0.0 };
         let seconds =
             self.samples.at.last().unwrap_or(&0.0) - self.samples.at.first().unwrap_or(&0.0);
-        let grown = values.last().unwrap_or(&0.0) - values.first().unwrap_or(&0.0);
-        if seconds > 0.0 { grown / seconds } else { 0.0 }
+        if seconds > 0.0 { self.grown(name) / seconds } else { 0.0 }
+    }
+
+    /// How many failed views replicas left, each counted at each replica, and the mean of what one
+    /// cost in milliseconds; if there were any. (A replica that is started anew counts from zero, so
+    /// a run in which one was may have none.)
+    pub(super) fn failed_views(&self) -> Option<(u64, f64)> {
+        let left = self.grown(FAILED_VIEWS);
+        let milliseconds = self.grown(FAILED_VIEWS_NANOSECONDS) / 1e6;
+        (left >= 1.0 && milliseconds > 0.0).then(|| (left as u64, milliseconds / left))
     }
 }
 

@@ -347,6 +347,10 @@ fn note_replicas(disk_bytes: u64, sampling: Sampling, figures: &mut Figures) {
     figures.memory_mib = sampling.memory_bytes as f64 / MIB;
     figures.views_per_second = sampling.per_second("view");
     figures.timeouts_per_second = sampling.per_second("timeouts_total");
+    if let Some((count, milliseconds)) = sampling.failed_views() {
+        figures.failed_views = Some(count);
+        figures.failed_view_ms = Some(milliseconds);
+    }
     let blocks = sampling.per_second("committed_full_blocks_total");
     if blocks > 0.0 {
         figures.commands_per_block = sampling.per_second("committed_commands_total") / blocks;

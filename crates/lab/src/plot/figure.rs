@@ -25,6 +25,7 @@ pub(super) fn label(name: &str) -> String {
         "commands_per_block" => "commands in a block",
         "views_per_second" => "views (1/s)",
         "timeouts_per_second" => "time-outs of all replicas (1/s)",
+        "failed_view_ms" => "cost of a failed view beside its time-out (ms)",
         "timeouts_total" => "time-outs of all replicas (1/s)",
         "committed_commands_total" => "committed (commands/s)",
         "batch" => "batch (commands)",

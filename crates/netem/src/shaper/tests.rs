@@ -11,7 +11,16 @@ fn shaper(link: &str) -> Shaper {
 }
 
 fn arrival(shaper: &mut Shaper, now_ns: u64, bytes: usize) -> Option<u64> {
-    match shaper.offer(now_ns, bytes) {
+    arrival_over(shaper, now_ns, bytes, &mut 0)
+}
+
+fn arrival_over(
+    shaper: &mut Shaper,
+    now_ns: u64,
+    bytes: usize,
+    uplink_free_at_ns: &mut u64,
+) -> Option<u64> {
+    match shaper.offer(now_ns, bytes, uplink_free_at_ns) {
         Verdict::Dropped => None,
         Verdict::Arrives { at_ns, .. } => Some(at_ns),
     }
@@ -48,6 +57,23 @@ fn the_last_to_come_is_dropped_when_the_queue_is_full() {
     // When one packet has left, there is room for one.
     assert!(arrival(&mut shaper, MS, 1000).is_some());
     assert!(arrival(&mut shaper, MS, 1000).is_none());
+}
+
+#[test]
+fn links_that_share_an_uplink_wait_for_each_other() {
+    let mut to =
+        ["bandwidth=8Mbit shared=true", "delay=5ms bandwidth=8Mbit shared=true"].map(shaper);
+    let mut beside = shaper("bandwidth=8Mbit");
+    let mut uplink = 0;
+    let [first, second] = &mut to;
+    assert_eq!(arrival_over(first, 0, 1000, &mut uplink), Some(MS));
+    assert_eq!(arrival_over(second, 0, 1000, &mut uplink), Some(2 * MS + 5 * MS));
+    assert_eq!(arrival_over(first, 0, 1000, &mut uplink), Some(3 * MS));
+    // A link that does not share it has a bandwidth of its own.
+    assert_eq!(arrival_over(&mut beside, 0, 1000, &mut uplink), Some(MS));
+    // What waits is counted over all that share.
+    let mut narrow = shaper("bandwidth=8Mbit shared=true queue=3000B");
+    assert_eq!(arrival_over(&mut narrow, 0, 1000, &mut uplink), None);
 }
 
 #[test]
@@ -129,7 +155,7 @@ fn reordered_packets_skip_the_delay() {
 #[test]
 fn duplicates_arrive_a_second_time() {
     let mut shaper = shaper("delay=1ms duplicate=100%");
-    let verdict = shaper.offer(0, 10);
+    let verdict = shaper.offer(0, 10, &mut 0);
     assert_eq!(verdict, Verdict::Arrives { at_ns: MS, again_at_ns: Some(MS) });
     assert_eq!(shaper.counters.duplicated, 1);
 }

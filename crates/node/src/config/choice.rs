@@ -205,6 +205,15 @@ choice!(
     }
 );
 choice!(
+    /// How clients' frames reach the replicas that do not have them.
+    DisseminationName {
+        /// With the proposal, if they are small; who lacks one asks for it.
+        Direct = "direct",
+        /// Ahead of the proposal, which waits until a quorum holds them.
+        Ahead = "ahead",
+    }
+);
+choice!(
     /// Which ancestors travel with a proposal.
     SentAncestors {
         /// None: who lacks one asks for it.

@@ -1,6 +1,7 @@
 //! `node.toml`: what one process decides for itself.
 
 mod check;
+mod dissemination;
 mod http;
 mod traces;
 
@@ -11,8 +12,8 @@ use quorate_core::ReplicaId;
 use quorate_transport::Versions;
 
 use super::choice::{
-    Cores, Durability, LogFormat, LogLevel, SentAncestors, StateStore, TimeoutKind,
-    VoteVerification,
+    Cores, DisseminationName, Durability, LogFormat, LogLevel, SentAncestors, StateStore,
+    TimeoutKind, VoteVerification,
 };
 use super::finding::Place;
 use super::home::Home;
@@ -30,6 +31,8 @@ pub use traces::Tracing;
 pub struct Node {
     /// Which member of the committee this is.
     pub replica: ReplicaId,
+    /// How clients' frames reach the replicas that do not have them.
+    pub dissemination: DisseminationName,
     /// Where the secret keys are.
     pub keys: KeyFiles,
     /// What is kept, and how.
@@ -240,6 +243,7 @@ pub(super) static SCHEMA: Schema = Schema {
             preset: Preset::Required,
             comment: "This replica's id in cluster.toml.",
         },
+        dissemination::DISSEMINATION,
         Field {
             key: "keys.consensus",
             kind: Kind::Path,
@@ -525,6 +529,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
     let path = |key| Some(home.resolve(&settings.path(key)?));
     Some(Node {
         replica: ReplicaId(u16::try_from(settings.integer("replica")?).ok()?),
+        dissemination: DisseminationName::named(&settings.text("dissemination")?)?,
         keys: KeyFiles { consensus: path("keys.consensus")?, transport: path("keys.transport")? },
         storage: Storage {
             folder: path("storage.folder")?,

@@ -178,7 +178,7 @@ impl<T: Types> Requests<T> {
                 self.is_bad(connection, &frame);
                 continue;
             }
-            self.standings.good(connection);
+            self.standings.good(connection, frame.key());
             let verdicts = vec![true; claim.checks().len()];
             let settled = claim.settle(&verdicts);
             ready.extend(settled.map(|frame| FromClient::Frame {

@@ -30,7 +30,7 @@ use super::events::OtherRoot;
 use super::generating::Board;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::keyring::Keyring;
-use super::links::Links;
+use super::links::{Links, version_of};
 use super::metrics::{Metrics, StageClock, reason_name};
 use super::profile::{Follower, Stage};
 use super::proofs::Proofs;
@@ -134,6 +134,8 @@ impl<T: Types> Turns<T> {
 
 /// What the replica's actions reach.
 pub struct Reach<T: Types> {
+    /// Whether frames travel ahead of proposals, and so behind all other messages.
+    pub sends_ahead: bool,
     /// The other replicas.
     pub links: Links,
     /// The clients.
@@ -176,6 +178,8 @@ pub struct Reach<T: Types> {
     pub idle: bool,
     /// Proposals that carry another state root than this replica computed.
     pub other_root: OtherRoot,
+    /// When this replica gave up on a view, if it has not voted since.
+    pub gave_up_at: Option<Instant>,
     /// What the application is called.
     pub application: String,
     /// Why the replica must stop, if it must.
@@ -515,12 +519,21 @@ impl<T: Types> drive::World<T> for Reach<T> {
         self.clock.go_on(Stage::Decide);
         match action {
             Action::Send { to, message } => {
-                let bytes = self.encoded(&message);
-                self.links.send(to, bytes);
+                let version = version_of(&message);
+                if version == 0 || self.links.speaks(to, version) {
+                    let bytes = self.encoded(&message);
+                    self.links.send(to, bytes);
+                }
             }
             Action::Broadcast(message) => {
                 let bytes = self.encoded(&message);
-                self.links.broadcast(&bytes);
+                match version_of(&message) {
+                    0 if self.sends_ahead && matches!(message, PeerMessage::Relay(_)) => {
+                        self.links.broadcast_behind(&bytes);
+                    }
+                    0 => self.links.broadcast(&bytes),
+                    version => self.links.broadcast_since(version, &bytes),
+                }
             }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
             Action::Combine { ask, form, shares, keys } => {

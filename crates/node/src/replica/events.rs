@@ -66,9 +66,17 @@ impl<T: Types> Reach<T> {
         let metrics = &self.metrics;
         match event {
             Event::Proposed { .. } => metrics.proposals_total.add(1),
-            Event::Voted { .. } => metrics.votes_total.add(1),
+            Event::Voted { .. } => {
+                metrics.votes_total.add(1);
+                if let Some(gave_up_at) = self.gave_up_at.take() {
+                    let nanoseconds = gave_up_at.elapsed().as_nanos() as u64;
+                    metrics.failed_views_left_total.add(1);
+                    metrics.failed_views_left_nanoseconds_total.add(nanoseconds);
+                }
+            }
             Event::TimedOut(view) => {
                 metrics.timeouts_total.add(1);
+                self.gave_up_at = Some(Instant::now());
                 tracing::debug!(%view, "gave up on a view");
             }
             Event::TooSlow { view, leader } => {

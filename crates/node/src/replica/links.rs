@@ -11,6 +11,8 @@ use bytes::Bytes;
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::client::message::Response;
+use quorate_core::protocols::protocol::Types;
+use quorate_core::replica::message::PeerMessage;
 use quorate_transport::{Member, Peers, Versions};
 
 use super::metrics::Metrics;
@@ -107,6 +109,29 @@ impl Links {
         }
     }
 
+    /// Sends an encoded message to those other replicas with whom at least this version of the
+    /// wire protocol is spoken.
+    pub fn broadcast_since(&self, version: u16, message: &Bytes) {
+        match &self.between {
+            None => self.peers.broadcast_since(version, message),
+            Some(between) => between.broadcast(message),
+        }
+    }
+
+    /// Whether at least this version of the wire protocol is spoken with a replica.
+    #[must_use]
+    pub fn speaks(&self, to: ReplicaId, version: u16) -> bool {
+        self.peers.version(to) >= Some(version)
+    }
+
+    /// Sends an encoded message to all other replicas, behind all other messages.
+    pub fn broadcast_behind(&self, message: &Bytes) {
+        match &self.between {
+            None => self.peers.broadcast_behind(message),
+            Some(between) => between.broadcast(message),
+        }
+    }
+
     /// An encoded message has arrived.
     pub fn received(&self, from: ReplicaId, message: &Bytes) {
         if let Some(between) = &self.between {
@@ -151,4 +176,10 @@ impl Links {
             between.close();
         }
     }
+}
+
+/// The first version of the wire protocol that has a message; 0: each that is spoken.
+#[must_use]
+pub fn version_of<T: Types>(message: &PeerMessage<T>) -> u16 {
+    if matches!(message, PeerMessage::Held(_)) { Versions::TELLS_HELD } else { 0 }
 }

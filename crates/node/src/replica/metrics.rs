@@ -93,6 +93,11 @@ numbers!(
     mempool_bytes,
     /// Views this replica gave up on.
     timeouts_total,
+    /// Times this replica voted again after it had given up on views.
+    failed_views_left_total,
+    /// Nanoseconds from giving up, at the last of them, to that vote: what a failed view costs
+    /// beside its time-out.
+    failed_views_left_nanoseconds_total,
     /// Proposals this replica made.
     proposals_total,
     /// Votes this replica cast.

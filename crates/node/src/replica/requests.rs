@@ -5,7 +5,8 @@
 //! threads as `pipeline.requests` says. A batch is handed over whole, so each connection's frames
 //! stay in their order. A frame that comes alone is dealt with by whoever brings it
 //! ([`desk`](super::desk)). Connections whose signatures do not hold pay for that themselves
-//! ([`standing`](super::standing)).
+//! ([`standing`](super::standing)), and so do clients that go on sending what is refused
+//! ([`refusals`](super::refusals)).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,7 @@ use super::generating::Board;
 use super::inbox::{Asked, Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
+use super::refusals::{Payer, Refusals, UNANSWERED};
 use super::settled::{Allowance, Known, Settled};
 use super::spread::Spread;
 use super::standing::Standings;
@@ -72,6 +74,8 @@ pub struct Requests<T: Types> {
     pub events: Arrivals<(ConnectionId, Event)>,
     /// Whose signatures have held.
     pub standings: Standings,
+    /// What refusals have cost whom.
+    pub refusals: Refusals,
     /// What was executed, and need not be verified.
     pub settled: Arc<Settled>,
     /// What is known of the members.
@@ -194,7 +198,10 @@ impl<T: Types> Requests<T> {
                 received.note(&ready, arrived, (hashed, since));
             }
         }
-        closed.iter().for_each(|connection| self.standings.forget(*connection));
+        for connection in &closed {
+            self.standings.forget(*connection);
+            self.refusals.forget(*connection);
+        }
         self.worked = since;
         // Behind the frames that came before, or these would bring the connection back.
         ready.extend(closed.into_iter().map(FromClient::Closed));
@@ -247,7 +254,10 @@ impl<T: Types> Requests<T> {
                     || frame.encoded_bytes() > OVERHEAD_BYTES + self.max_frame_bytes
                 {
                     self.metrics.refuse("client_frame_too_large");
-                    return self.refuse(connection, session, first, Refusal::TooLarge);
+                    if self.may_answer(connection, &frame.key(), arrived) {
+                        self.refuse(connection, session, first, Refusal::TooLarge);
+                    }
+                    return;
                 }
                 if self.turns_away(connection, &frame, arrived) {
                     return;
@@ -336,7 +346,9 @@ impl<T: Types> Requests<T> {
         if let Some(reason) = self.admission.refuses(frame) {
             self.metrics.refuse(admission::label(reason));
             self.admission.tell(&key, admission::label(reason), arrived);
-            self.say(connection, &self.admission.answer(frame, reason));
+            if self.may_answer(connection, &key, arrived) {
+                self.say(connection, &self.admission.answer(frame, reason));
+            }
             return true;
         }
         if self.admission.is_beyond_rate(&key, arrived) {
@@ -355,7 +367,25 @@ impl<T: Types> Requests<T> {
     ) {
         self.metrics.refuse(admission::BEYOND_RATE);
         self.admission.tell(key, admission::BEYOND_RATE, arrived);
-        self.refuse(connection, session, first, Refusal::Busy);
+        if self.may_answer(connection, key, arrived) {
+            self.refuse(connection, session, first, Refusal::Busy);
+        }
+    }
+
+    /// Bills a refusal at the door. Whether there is an answer: otherwise the connection is not
+    /// read for a while.
+    fn may_answer(&mut self, connection: ConnectionId, key: &PublicKey, now: Instant) -> bool {
+        let payer = match self.standings.is_of(connection, key) {
+            true => Payer::Key(*key),
+            false => Payer::Connection(connection),
+        };
+        let pause = self.refusals.bill(payer, now);
+        if let Some(pause) = pause {
+            self.metrics.refuse(UNANSWERED);
+            self.admission.tell(key, UNANSWERED, now);
+            self.listener.pause(connection, pause);
+        }
+        pause.is_none()
     }
 
     /// Hands on those frames that were executed lately, and drops old ones beyond the allowance.
@@ -442,8 +472,8 @@ impl<T: Types> Requests<T> {
         for (Claimed { connection, claim, relay }, verdict) in claimed.into_iter().zip(verdicts) {
             let frame = Arc::clone(claim.unverified());
             if let Some(frame) = claim.settle(&[verdict]) {
-                self.standings.good(connection);
                 let (key, place) = (frame.key(), (frame.session(), frame.first()));
+                self.standings.good(connection, key);
                 if self.admission.pay(&key, frame.count(), arrived) {
                     ready.push(FromClient::Frame { connection, frame, relay, arrived });
                 } else {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::base::crypto::PublicKey;
 use quorate_transport::ConnectionId;
 
 /// Bad signatures after which a connection ends.
@@ -20,6 +21,8 @@ pub struct Standings(BTreeMap<ConnectionId, Standing>);
 struct Standing {
     good: u32,
     bad: u8,
+    /// The key whose signature held last.
+    key: Option<PublicKey>,
 }
 
 impl Standings {
@@ -30,9 +33,10 @@ impl Standings {
         if standing.bad > 0 { 0 } else { standing.good as usize }
     }
 
-    /// A signature held.
-    pub fn good(&mut self, connection: ConnectionId) {
+    /// A signature of `key` held.
+    pub fn good(&mut self, connection: ConnectionId, key: PublicKey) {
         let standing = self.0.entry(connection).or_default();
+        standing.key = Some(key);
         standing.good = standing.good.saturating_add(1);
     }
 
@@ -41,6 +45,13 @@ impl Standings {
         let standing = self.0.entry(connection).or_default();
         standing.bad = standing.bad.saturating_add(1);
         standing.bad == MOST_BAD
+    }
+
+    /// Whether `connection` is that of the holder of `key`, as far as the signature shows that held
+    /// on it last.
+    #[must_use]
+    pub fn is_of(&self, connection: ConnectionId, key: &PublicKey) -> bool {
+        self.0.get(&connection).is_some_and(|standing| standing.key.as_ref() == Some(key))
     }
 
     /// Whether the end of `connection` has come.

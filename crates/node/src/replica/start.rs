@@ -11,7 +11,7 @@ use bytes::Bytes;
 use quorate_app::kv::feed::Feed;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
-use quorate_core::replica::{Input, Recovery, Replica};
+use quorate_core::replica::{Dissemination, Input, Recovery, Replica};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use quorate_journal::{BlockIndex, Opened, States};
 use quorate_transport::{
@@ -38,6 +38,7 @@ use super::metrics::{Metrics, StageClock};
 use super::profile::Follower;
 use super::proofs::Proofs;
 use super::queries::Queries;
+use super::refusals::Refusals;
 use super::replies::Replies;
 use super::requests::Requests;
 use super::routes::Routes;
@@ -233,6 +234,12 @@ impl Setup {
         Ok(data)
     }
 
+    /// What the system may hold for a peer: little where frames travel ahead, so that all other
+    /// messages go before them.
+    fn not_sent_bytes(&self) -> Option<u32> {
+        (self.settings.dissemination == Dissemination::Ahead).then_some(64 << 10)
+    }
+
     /// Lets the other replicas and the clients in. What they bring rings the bell of the deciding
     /// thread, and that of the clients' thread.
     fn open_doors(
@@ -257,7 +264,7 @@ impl Setup {
             identity: identity.clone(),
             members: self.members.clone(),
             versions: self.versions,
-            limits: shares.peers,
+            limits: Limits { not_sent_bytes: self.not_sent_bytes(), ..shares.peers },
             seed: u64::from(me.0),
         };
         let peers =
@@ -353,6 +360,7 @@ impl Setup {
             received: shared.traces.clone().map(Received::new),
             events,
             standings: Standings::default(),
+            refusals: Refusals::default(),
             settled: Arc::clone(&shared.settled),
             epochs: Arc::clone(&shared.epochs),
             generating: Arc::clone(&shared.generating),
@@ -374,6 +382,7 @@ impl Setup {
             Replies::start(signs, Arc::clone(listener), Arc::clone(metrics), outside)
         };
         Ok(Reach {
+            sends_ahead: self.settings.dissemination == Dissemination::Ahead,
             links: shared.links.clone(),
             replies: if self.signs_outcomes { Some(replies()?) } else { None },
             listener: Arc::clone(listener),
@@ -395,6 +404,7 @@ impl Setup {
             follower: Follower::new(shared.traces.clone().map(Tracer::new)),
             idle: false,
             other_root: OtherRoot::default(),
+            gave_up_at: None,
             application: self.application.clone(),
             halted: None,
         })

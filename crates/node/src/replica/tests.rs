@@ -8,6 +8,7 @@ mod doorbell;
 mod epochs;
 mod inbox;
 mod lines;
+mod refusals;
 mod requests;
 mod routes;
 mod spread;

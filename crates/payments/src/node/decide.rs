@@ -1,6 +1,7 @@
 //! The deciding thread: one turn takes all that waits, writes what was accepted, and then speaks.
 
 mod explaining;
+mod submitting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -25,12 +26,13 @@ use super::frames::{Batch, Frame};
 use super::inspect::with_vertex;
 use super::metrics::{Foul, Metrics};
 use super::past::LedgerPast;
+use super::served::Served;
 use super::{Deed, Deeds, End, Shared, bytes, keep};
 use crate::ask::Answer;
-use crate::ledger::{Ledger, LedgerError, Outcome, OutputState, misfit};
+use crate::ledger::{Ledger, Outcome};
 use crate::network::Network;
 use crate::refusal::Refusal;
-use crate::transaction::{OutputId, TransactionId};
+use crate::transaction::TransactionId;
 use crate::verify::Signed;
 use explaining::{Rejected, reason_of};
 
@@ -76,6 +78,7 @@ pub(super) struct Decider {
     unreachable: BTreeSet<ReplicaId>,
     watchers: HashMap<TransactionId, Vec<(ConnectionId, u64)>>,
     rejected: Rejected,
+    served: Served,
     batches: Vec<Batch>,
     begin: Instant,
     looked: Instant,
@@ -105,6 +108,7 @@ impl Decider {
             unreachable: BTreeSet::new(),
             watchers: HashMap::new(),
             rejected: Rejected::default(),
+            served: Served::default(),
             batches: stakes.iter().map(|_| Batch::default()).collect(),
             begin,
             looked: begin,
@@ -185,7 +189,7 @@ impl Decider {
             Deed::Submit(transactions) => {
                 let mut good = Vec::new();
                 for (connection, number, transaction) in transactions {
-                    if self.may_submit(connection, number, &transaction) {
+                    if self.may_submit(connection, number, &transaction, &good) {
                         submitted.push((connection, number, transaction.id()));
                         good.push(transaction);
                     }
@@ -240,49 +244,6 @@ impl Decider {
         self.past.note(fx.records());
         effects.merge(fx);
         self.past.failure().map_or(Ok(()), |error| Err(End::Ledger(error)))
-    }
-
-    /// Whether a wallet's transaction fits what is accepted and what is pending; tells why not.
-    fn may_submit(&mut self, connection: ConnectionId, number: u64, transaction: &Signed) -> bool {
-        if self.catch_up.is_some() {
-            self.turn_away(
-                connection,
-                number,
-                0,
-                "busy",
-                "the node is catching up: ask again, or another",
-            );
-            return false;
-        }
-        let look_up = |output: &OutputId| {
-            let pending = self.protocol.transaction(&output.transaction);
-            let made = pending.and_then(|of| of.outputs().get(output.index as usize));
-            Ok::<_, LedgerError>(self.past.state(output).or_else(|| {
-                made.map(|made| OutputState::Unspent { to: made.to, amount: made.amount, slot: 0 })
-            }))
-        };
-        match misfit(transaction, look_up) {
-            // The protocol says what it knows already.
-            Ok(Some(Refusal::Spent { by, .. })) if by == transaction.id() => true,
-            Ok(Some(refusal)) => {
-                refuse(&self.shared, connection, number, &refusal);
-                false
-            }
-            _ => true,
-        }
-    }
-
-    fn turn_away(
-        &self,
-        connection: ConnectionId,
-        number: u64,
-        reason: usize,
-        name: &str,
-        why: &str,
-    ) {
-        self.shared.metrics.turn_away(reason);
-        let answer = Answer::Refused(name.to_owned(), why.to_owned());
-        say(&self.shared, connection, number, &answer);
     }
 
     /// Looks at connections and bench, and goes on catching up.
@@ -480,8 +441,15 @@ impl Decider {
             match output {
                 Output::Send { to, message } => self.send(to, &message, &mut encoded, now),
                 Output::Serve { to, vertex } => {
+                    if !self.served.may(to, now) {
+                        self.shared.metrics.foul(Foul::TooOften);
+                        continue;
+                    }
                     match keep::vertex_bytes(&self.past.view, &vertex).map_err(End::Ledger)? {
-                        Some(bytes) => self.post(to, &with_vertex(None, &bytes)),
+                        Some(bytes) => {
+                            self.served.note(to, bytes.len());
+                            self.post(to, &with_vertex(None, &bytes));
+                        }
                         None => self.shared.metrics.foul(Foul::UnknownVertex),
                     }
                 }
@@ -524,7 +492,15 @@ impl Decider {
                 self.bench.wants(to, *vertex);
                 self.post(to, &message.to_bytes());
             }
-            Message::Answer { .. } | Message::Have(_) => self.post(to, &message.to_bytes()),
+            Message::Have(_) if !self.served.may(to, now) => {
+                self.shared.metrics.foul(Foul::TooOften);
+            }
+            Message::Have(_) => {
+                let bytes = message.to_bytes();
+                self.served.note(to, bytes.len());
+                self.post(to, &bytes);
+            }
+            Message::Answer { .. } => self.post(to, &message.to_bytes()),
         }
     }
 

@@ -1,5 +1,8 @@
 //! Small networks.
 
+use std::collections::BTreeMap;
+
+use quorate_core::protocols::snow::avalanche::Limits;
 use quorate_core::protocols::snow::parameters::Parameters;
 
 use super::*;
@@ -30,6 +33,42 @@ fn all_honest_payments_are_accepted_by_all() {
     assert_eq!((report.honest, report.honest_by_all), (800, 800), "{report:?}");
     let again = run(&setting(Adversary::Opposite, 60, 0), load(200)).unwrap();
     assert_eq!((report.messages, report.last_ns), (again.messages, again.last_ns));
+}
+
+/// The longest chain of vertices in one node's memory: what is settled leaves it soon.
+fn depth(network: &Network) -> usize {
+    let depth_of = |node: &Avalanche<Coin>| {
+        let mut seen: Vec<_> = node.vertices().map(|seen| (seen.added, seen.vertex)).collect();
+        seen.sort_by_key(|(added, _)| *added);
+        let mut depths = BTreeMap::new();
+        // A parent came before its children, or in the same step.
+        for _ in 0..2 {
+            for (_, vertex) in &seen {
+                let below = vertex.parents().iter().filter_map(|parent| depths.get(parent));
+                let depth = below.max().copied().unwrap_or(0) + 1;
+                depths.insert(vertex.id(), depth);
+            }
+        }
+        depths.into_values().max().unwrap_or(0)
+    };
+    network.nodes.iter().take(3).map(depth_of).max().unwrap_or(0)
+}
+
+/// Honest vertices come nowhere near the bound on depth, under load and while too few answer.
+#[test]
+fn honest_chains_stay_far_below_the_bound_on_depth() {
+    for (faulty, rate) in [(0, 2_000), (15, 200)] {
+        let load = Load { load_ns: 10_000_000_000, ..load(rate) };
+        let setting = setting(Adversary::Withhold, 60, faulty);
+        let mut network = Network::new(setting, load).unwrap();
+        let mut deepest = 0;
+        for tick in 1..=100 {
+            network.advance(tick * 100_000_000);
+            deepest = deepest.max(depth(&network));
+        }
+        println!("{faulty} silent, {rate} payments a second: {deepest} deep");
+        assert!(deepest < Limits::NODE.depth as usize / 8, "{faulty} silent: {deepest}");
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn small_messages_share_a_write_and_large_ones_are_not_copied() {
     }
     let mut writer = FrameWriter::default();
     let waker = std::task::Waker::noop();
-    let taken = outbox.take(number, &mut writer, waker);
+    let taken = outbox.take(number, &mut writer, waker, false);
     let frames = (STAGE_BYTES as u64).div_ceil(100);
     assert_eq!(taken, Taken::Some { frames, bytes: 96 * frames, left: 10_000 - frames });
     assert_eq!(writer.parts().0.len() as u64, 100 * frames);
@@ -103,22 +103,49 @@ fn a_full_outbox_drops_the_oldest_or_refuses() {
     let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
     let number = outbox.connect(3);
     let message = |n: u8, size| Bytes::from(vec![n; size]);
-    let dropped: u64 = (0..8).map(|n| outbox.push_dropping(message(n, 10))).sum();
+    let dropped: u64 = (0..8).map(|n| outbox.push_dropping(message(n, 10), false)).sum();
     assert_eq!(dropped, 3);
-    assert_eq!(outbox.push_dropping(message(8, 990)), 4);
+    assert_eq!(outbox.push_dropping(message(8, 990), false), 4);
     assert_eq!(outbox.push(message(9, 1)), Err(SendError::Full));
     // One message longer than the room is sent alone.
-    assert_eq!(outbox.push_dropping(message(10, 5000)), 2);
+    assert_eq!(outbox.push_dropping(message(10, 5000), false), 2);
     let mut writer = FrameWriter::default();
     let waker = std::task::Waker::noop();
     let expected = Taken::Some { frames: 1, bytes: 5000, left: 0 };
-    assert_eq!(outbox.take(number, &mut writer, waker), expected);
+    assert_eq!(outbox.take(number, &mut writer, waker, false), expected);
     assert_eq!(outbox.push_or_break(message(1, 600)), Ok(()));
     assert_eq!(outbox.push_or_break(message(2, 600)), Err(SendError::Full));
     assert_eq!(outbox.push_or_break(message(3, 6)), Err(SendError::Closed));
-    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Overflowed);
+    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker, false), Taken::Overflowed);
     assert_eq!(outbox.connect(3), number + 1);
-    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker), Taken::Replaced);
+    assert_eq!(outbox.take(number, &mut FrameWriter::default(), waker, false), Taken::Replaced);
+}
+
+/// Bodies that travel ahead leave one by one, when the socket has taken the rest, and are the first
+/// to be dropped.
+#[test]
+fn what_is_behind_waits_for_everything_else() {
+    let outbox = Outbox::new(Room { bytes: 1000, messages: 5 });
+    let number = outbox.connect(3);
+    let message = |size| Bytes::from(vec![7; size]);
+    let dropped = [(300, true), (301, true), (10, false), (11, false)]
+        .map(|(size, behind)| outbox.push_dropping(message(size), behind));
+    assert_eq!(dropped, [0; 4]);
+    let take = |is_idle| {
+        outbox.take(number, &mut FrameWriter::default(), std::task::Waker::noop(), is_idle)
+    };
+    assert_eq!(take(false), Taken::Some { frames: 2, bytes: 21, left: 2 });
+    assert_eq!(take(false), Taken::Behind);
+    assert_eq!(take(true), Taken::Some { frames: 1, bytes: 300, left: 1 });
+    assert_eq!(outbox.push_dropping(message(12), false), 0);
+    assert_eq!(take(true), Taken::Some { frames: 1, bytes: 12, left: 1 });
+    assert_eq!(outbox.push_dropping(message(900), false), 1, "the one behind makes room");
+    outbox.push_dropping(message(20), true);
+    outbox.close();
+    assert_eq!(take(true), Taken::Some { frames: 1, bytes: 900, left: 1 });
+    assert_eq!(take(false), Taken::Behind, "it is sent before the end");
+    assert_eq!(take(true), Taken::Some { frames: 1, bytes: 20, left: 0 });
+    assert_eq!(take(false), Taken::Finished);
 }
 
 /// Messages taken out release their room, in the long run too.
@@ -135,7 +162,7 @@ fn an_outbox_that_is_emptied_has_all_its_room_again() {
         assert_eq!(pushed, 4, "in round {round}");
         let mut writer = FrameWriter::default();
         let expected = Taken::Some { frames: 4, bytes: 1000, left: 0 };
-        assert_eq!(outbox.take(number, &mut writer, waker), expected);
+        assert_eq!(outbox.take(number, &mut writer, waker, false), expected);
     }
 }
 
@@ -146,19 +173,19 @@ fn the_owner_of_a_connection_is_not_woken_by_what_it_sends() {
     let number = outbox.connect(3);
     let woken = Arc::new(Woken::default());
     let (waker, mut writer) = (std::task::Waker::from(Arc::clone(&woken)), FrameWriter::default());
-    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Nothing);
+    assert_eq!(outbox.take(number, &mut writer, &waker, false), Taken::Nothing);
     assert_eq!(outbox.put_or_break(Bytes::from_static(b"mine")), Ok(()));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     assert_eq!(outbox.push(Bytes::from_static(b"theirs")), Ok(()));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
     assert_eq!(
-        outbox.take(number, &mut writer, &waker),
+        outbox.take(number, &mut writer, &waker, false),
         Taken::Some { frames: 2, bytes: 10, left: 0 }
     );
     assert_eq!(outbox.put_or_break(Bytes::from(vec![1; 101])), Ok(()), "alone it goes");
     assert_eq!(outbox.put_or_break(Bytes::from_static(b"more")), Err(SendError::Full));
     assert_eq!(outbox.put_or_break(Bytes::from_static(b"")), Err(SendError::Closed));
-    assert_eq!(outbox.take(number, &mut writer, &waker), Taken::Overflowed);
+    assert_eq!(outbox.take(number, &mut writer, &waker, false), Taken::Overflowed);
 }
 
 #[derive(Default)]

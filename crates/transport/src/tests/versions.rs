@@ -46,7 +46,7 @@ fn who_must_be_upgraded_is_named_with_both_ranges() {
     let ours = Hello::of(CHAIN, Role::Client);
     assert_eq!(
         ours.meet(hello_without_range(2).into()).unwrap_err().to_string(),
-        "speaks versions 2–2 of the protocol, and this one 3–3: upgrade it first"
+        "speaks versions 2–2 of the protocol, and this one 3–4: upgrade it first"
     );
 }
 
@@ -140,6 +140,13 @@ async fn ranges_that_overlap_work_together(transport: TransportName) {
         let received = next(&mut nodes[other].inbound).await;
         assert_eq!(received, (ReplicaId(1), Bytes::from_static(b"to both")));
     }
+    // What version 3 does not have goes to the others alone.
+    nodes[1].peers.broadcast_since(4, &Bytes::from_static(b"since 4"));
+    nodes[1].peers.broadcast_behind(&Bytes::from_static(b"at last"));
+    for (other, text) in [(0, &b"at last"[..]), (2, b"since 4"), (2, b"at last")] {
+        let received = next(&mut nodes[other].inbound).await;
+        assert_eq!(received, (ReplicaId(1), Bytes::from_static(text)));
+    }
 }
 
 async fn ranges_that_do_not_meet_are_refused(transport: TransportName) {
@@ -182,7 +189,7 @@ async fn a_client_agrees_with_a_replica_or_is_told_why_not() {
     let later = door_speaking(versions(newest + 1, newest + 2), limits).await;
     let refused = connect(&later.address.to_string(), key, CHAIN, limits).await.unwrap_err();
     let refused = refused.to_string();
-    assert!(refused.contains("speaks versions 4–5 of the protocol, and this one 3–3"), "{refused}");
+    assert!(refused.contains("speaks versions 5–6 of the protocol, and this one 3–4"), "{refused}");
     assert!(refused.ends_with("upgrade this one first"), "{refused}");
     until("counted", || value(&later.counters.wrong_version) == 1).await;
 }

@@ -14,11 +14,12 @@ use crate::output::{Format, print, print_json_line, table};
 /// Attack clusters of processes on this machine with every flood of THREAT_MODEL.md, one after the
 /// other, each by one client or one replica, and measure what honest clients keep.
 ///
-/// An attack is withstood if goodput while it lasts and after it is at least half of that before,
-/// the memory of the attacked processes grows by 192 MiB at most, every answer is right, new
-/// clients are served, and what an attack of its kind would keep others from (status, pulls, a
-/// replica's return) goes on. Otherwise the exit code is 1, and the folder with homes and logs is
-/// left. Each row is printed as a line of JSON when it is done, and all as a table in the end.
+/// An attack is withstood if goodput while it lasts and after it is at least half of that before
+/// (nine tenths while it lasts, where the attacker's key has a rate), the memory of the attacked
+/// processes grows by 192 MiB at most, every answer is right, new clients are served, and what an
+/// attack of its kind would keep others from (status, pulls, a replica's return) goes on. Otherwise
+/// the exit code is 1, and the folder with homes and logs is left. Each row is printed as a line of
+/// JSON when it is done, and all as a table in the end.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Two to four seconds a phase instead of ten to twenty: to see that it works, not to quote.

@@ -150,9 +150,11 @@ impl Ended {
         let accepted = tally.accepted.load(Ordering::Relaxed);
         match format {
             Format::Table => print(&format!(
-                "{accepted} payments accepted in {:.0} s by {nodes} nodes, p50 {:.0} ms, p99 {:.0} ms\n\
+                "{accepted} payments accepted in {:.0} s by {nodes} nodes, p50 {:.0} ms, \
+                 p99 {:.0} ms\n\
                  double spend: {} and {} of one output, accepted at {} and {} nodes: {}\n{}\
-                 refused: {refused}   undecided: {undecided}   ledgers agree: {agree}   value conserved: {conserved}\n",
+                 refused: {refused}   undecided: {undecided}   ledgers agree: {agree}   \
+                 value conserved: {conserved}\n",
                 took.as_secs_f64(),
                 tally.quantile_ms(0.5),
                 tally.quantile_ms(0.99),
@@ -315,7 +317,8 @@ impl Demo {
             let status = self.nodes.status(node).unwrap_or_default();
             let numbers = &status["numbers"];
             text.push_str(&format!(
-                "  node {node:<3} accepted {:>7}   peers {:>3}   questions {:>8}   signatures {:>8}\x1b[K\n",
+                "  node {node:<3} accepted {:>7}   peers {:>3}   questions {:>8}   \
+                 signatures {:>8}\x1b[K\n",
                 status["accepted"],
                 status["peers"].as_array().map_or(0, Vec::len),
                 numbers["queries_sent"],

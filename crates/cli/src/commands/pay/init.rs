@@ -53,7 +53,8 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
     let wallet = made.wallet.display();
     match format {
         Format::Table => {
-            let folder = folder.display();
+            let (folder, wallet) =
+                (quoted(&folder.display().to_string()), quoted(&wallet.to_string()));
             print(&format!(
                 "{} nodes of network {} ({}) in {folder}\n\n\
                  run them all, until Ctrl-C:\n  \
@@ -72,5 +73,26 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
             "nodes": made.nodes.iter().map(|home| home.display().to_string()).collect::<Vec<_>>(),
             "wallet": wallet.to_string(),
         })),
+    }
+}
+
+/// A path as a shell reads it: in quotes where something in it has a meaning there.
+fn quoted(path: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter);
+    match !path.is_empty() && path.chars().all(is_plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_newcomer_copies_names_the_folder_whatever_is_in_it() {
+        assert_eq!(quoted("/tmp/net-1"), "/tmp/net-1");
+        assert_eq!(quoted("my net"), "'my net'");
+        assert_eq!(quoted("Ada's $net"), "'Ada'\\''s $net'");
     }
 }

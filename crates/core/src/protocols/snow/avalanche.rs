@@ -166,7 +166,7 @@ impl<T: Transaction> Avalanche<T> {
             sampler: electorate.sampler(me, settings.parameters.sample)?,
             electorate: electorate.clone(),
             random: Random::new(seed),
-            dag: Dag::new(settings.limits.spenders, settings.parameters.early),
+            dag: Dag::new(settings.limits, settings.parameters.early),
             polls: Polls::default(),
             own: Own::new(settings.no_op_after),
             waiting: Waiting::default(),

@@ -44,6 +44,19 @@ fn growth_is_from_the_first_sample_to_the_last() {
 }
 
 #[test]
+fn a_failed_view_costs_the_mean_of_all() {
+    let mut sampling = sampling();
+    assert_eq!(sampling.failed_views(), None, "none failed");
+    for (name, values) in [
+        (FAILED_VIEWS, [3.0, 5.0, 13.0]),
+        (FAILED_VIEWS_NANOSECONDS, [5_000_000.0, 9_000_000.0, 45_000_000.0]),
+    ] {
+        sampling.samples.values.insert(name.to_owned(), values.to_vec());
+    }
+    assert_eq!(sampling.failed_views(), Some((10, 4.0)));
+}
+
+#[test]
 fn what_was_spent_is_told_a_command_and_replica() {
     let spent = |commands: f64, step: f64, persist: f64, ms: u64| Spent {
         commands,

@@ -1,7 +1,7 @@
 //! What the keys of `node.toml` say together, and beside `cluster.toml`.
 
 use super::{Node, SCHEMA, ViewTimeout, http, traces};
-use crate::config::choice::{Application, ProtocolName, StateStore};
+use crate::config::choice::{Application, DisseminationName, ProtocolName, StateStore};
 use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
 use crate::config::quantity::HumanDuration;
@@ -18,6 +18,15 @@ pub(in crate::config) fn check(
     warnings: &mut Vec<Finding>,
 ) {
     check_timeouts(node, settings, cluster, findings);
+    if node.dissemination == DisseminationName::Ahead && cluster.protocol == ProtocolName::Pbft {
+        findings.push(Finding::new(
+            "`dissemination` is \"ahead\", and the protocol is \"pbft\": its backups give up a primary that \
+             lets their clients' frames wait, and would give up a correct one"
+                .to_owned(),
+            settings.source("dissemination"),
+            "set it to \"direct\"",
+        ));
+    }
     check_places(node, settings, findings, warnings);
     if node.storage.state == StateStore::Disk && cluster.application != Application::Kv {
         findings.push(Finding::new(

@@ -115,8 +115,8 @@ fn each_has_its_alert_rule_and_no_rule_has_another_name() {
     }
 }
 
-/// Where the fault of each alert is caused: a file of tests, and the test. What cannot be caused on
-/// any machine, a slow disk and memory that ends, is computed here.
+/// Where the fault of each alert is caused: a file of tests, and the test. A slow disk and memory
+/// that ends are caused where control groups can be made, and computed above everywhere.
 const CAUSED: &[(Kind, &str, &str)] = &[
     (Kind::NoQuorum, "cli/tests/processes/alerts.rs", LOST),
     (Kind::StateRootDiffers, "node/tests/applications/main.rs", DIFFERS),
@@ -128,14 +128,14 @@ const CAUSED: &[(Kind, &str, &str)] = &[
     (Kind::Timeouts, "cli/tests/processes/alerts.rs", "views_that_are_lost_are_told"),
     (Kind::StateFull, "node/tests/applications/unbounded.rs", NEAR),
     (Kind::SnapshotLarge, "node/tests/applications/unbounded.rs", NEAR),
-    (Kind::MemoryFull, "node/src/http/warnings/tests.rs", "what_the_counters_say_is_told"),
+    (Kind::MemoryFull, "cli/tests/processes/alerts.rs", "memory_that_ends_is_told"),
     (
         Kind::ApplicationSlow,
         "node/tests/applications/blocking.rs",
         "a_question_that_takes_for_ever",
     ),
     (Kind::BadAnswers, "node/tests/applications/unbounded.rs", "an_answer_that_is_too_long"),
-    (Kind::SlowDisk, "node/src/http/warnings/tests.rs", "what_the_counters_say_is_told"),
+    (Kind::SlowDisk, "cli/tests/processes/alerts.rs", "a_slow_disk_is_told"),
     (Kind::Rejoining, "cli/tests/processes/alerts.rs", LOST),
     (Kind::Abstaining, "cli/tests/processes/alerts.rs", LOST),
 ];

@@ -23,6 +23,7 @@ use super::requests::{CHAIN, Stage, stage_of};
 use crate::replica::admission::Admission;
 use crate::replica::desk::Work as _;
 use crate::replica::epochs::Epochs;
+use crate::replica::refusals::{OF_CONNECTION, OF_KEY};
 
 fn key(number: u8) -> SecretKey {
     SecretKey::from_seed(&[number; 32])
@@ -73,9 +74,14 @@ fn event(frame: Frame) -> Event {
 
 /// How many of the frames are handed on, and how many signatures are verified for them.
 fn outcome(stage: &mut Stage, frames: Vec<Frame>) -> (usize, usize) {
+    outcome_over(stage, ConnectionId(1), frames)
+}
+
+/// The same of frames that come over this connection.
+fn outcome_over(stage: &mut Stage, from: ConnectionId, frames: Vec<Frame>) -> (usize, usize) {
     let (mut passed, before) = (0, stage.checked.load(Ordering::Relaxed));
     for frame in frames {
-        stage.sender.try_send((ConnectionId(1), event(frame)), 0).unwrap();
+        stage.sender.try_send((from, event(frame)), 0).unwrap();
         while !stage.stage.single_turn().unwrap() {}
         passed += stage.queues.clients.try_iter().map(|batch| batch.doings.len()).sum::<usize>();
     }
@@ -188,4 +194,63 @@ async fn forged_frames_use_up_nobody_s_rate() {
     };
     assert_eq!(outcome(&mut stage, vec![forged(1), forged(2)]), (0, 2));
     assert_eq!(outcome(&mut stage, vec![frame(1, 5, 1)]), (1, 1));
+}
+
+/// So many frames of a client, beyond its rate, come over a connection. How many of these refusals
+/// are answered.
+fn answered(stage: &mut Stage, from: ConnectionId, frames: u64) -> u64 {
+    let of = |stage: &Stage, reason| stage.metrics.refused().get(reason).copied().unwrap_or(0);
+    let count = |stage: &Stage| (of(stage, "client_beyond_rate"), of(stage, "client_unanswered"));
+    let (refused, unanswered) = count(stage);
+    let passed = outcome_over(stage, from, vec![frame(1, 5, 2); frames as usize]);
+    let (refused, unanswered) = (count(stage).0 - refused, count(stage).1 - unanswered);
+    assert_eq!((passed, refused), ((0, 0), frames), "it owes tokens of a quarter of an hour");
+    refused - unanswered
+}
+
+/// The list of a client that has used up its tokens for longer than this test may take.
+async fn used_up() -> Stage {
+    let mut stage = stage_of(&key(50), committee()).await;
+    publish(&stage.epochs, limited(1));
+    let commands = vec![&b"x"[..]; 1000];
+    let sign = |statement: &_| key(1).sign(statement);
+    let frame = Frame::build(public(1), SessionId(5), Sequence(1), commands, &CHAIN, sign);
+    assert_eq!(outcome(&mut stage, vec![frame.unwrap()]), (1, 1));
+    stage
+}
+
+/// What it earns back while the test runs is answered as well, so an allowance is a lower bound.
+const MANY: u64 = 20_000;
+
+#[tokio::test]
+async fn a_client_that_goes_on_gets_no_answers_and_others_do() {
+    let mut stage = used_up().await;
+    let answers = answered(&mut stage, ConnectionId(1), MANY);
+    assert!((u64::from(OF_KEY.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
+    let others = (1..=100).map(|number| frame(2, 6, number)).collect();
+    assert_eq!(outcome_over(&mut stage, ConnectionId(2), others), (100, 100));
+}
+
+/// A key with many connections is one client. It has shown on each that the key is its own.
+#[tokio::test]
+async fn many_connections_of_a_key_have_one_allowance() {
+    let mut stage = used_up().await;
+    let connections = 2..20;
+    for connection in connections.clone() {
+        stage.stage.standings.good(ConnectionId(connection), public(1));
+    }
+    answered(&mut stage, ConnectionId(1), MANY);
+    let answers = |connection| answered(&mut stage, ConnectionId(connection), 100);
+    let answers: u64 = connections.map(answers).sum();
+    assert!(answers < 18 * 100 / 2, "{answers} of 1800 are answered");
+}
+
+/// Anybody can write another's key into a frame: then the connection pays.
+#[tokio::test]
+async fn forged_frames_use_up_nobody_s_allowance() {
+    let mut stage = used_up().await;
+    let forger = ConnectionId(2);
+    let answers = answered(&mut stage, forger, MANY);
+    assert!((u64::from(OF_CONNECTION.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
+    assert_eq!(answered(&mut stage, ConnectionId(1), 100), 100);
 }

@@ -28,6 +28,7 @@ use crate::replica::generating::Board;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
 use crate::replica::keyring::Keyring;
 use crate::replica::metrics::Metrics;
+use crate::replica::refusals::Refusals;
 use crate::replica::requests::Requests;
 use crate::replica::settled::{Allowance, OLD_A_SECOND, Settled};
 use crate::replica::spread::Spread;
@@ -113,6 +114,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         received: None,
         events,
         standings: Standings::default(),
+        refusals: Refusals::default(),
         settled: Arc::clone(&settled),
         epochs: Arc::clone(&epochs),
         generating: Arc::new(Board::new(ReplicaId(0), Arc::new(keyring))),

@@ -83,7 +83,7 @@ impl<T: Transaction> Avalanche<T> {
         let mut open = vec![(Arc::clone(vertex), from, questions)];
         while let Some((vertex, from, questions)) = open.pop() {
             let id = vertex.id();
-            match self.insert(now, &vertex, false, past, fx) {
+            match self.insert(now, &vertex, Some(from), past, fx) {
                 Insertion::At(_) => {
                     for (peer, poll) in questions {
                         self.answer(peer, poll, &id, past, fx);
@@ -112,50 +112,44 @@ impl<T: Transaction> Avalanche<T> {
         }
     }
 
-    /// Puts a vertex into the graph, and into the queue of those to ask about.
+    /// Puts a vertex of a peer, or of this node, into the graph, and into the queue of those to ask
+    /// about.
     pub(super) fn insert(
         &mut self,
         now: Time,
         vertex: &Arc<Vertex<T>>,
-        own: bool,
+        from: Option<ReplicaId>,
         past: &dyn Past,
         fx: &mut Effects<T>,
     ) -> Insertion {
-        if !self.has_room(vertex) {
-            // One for one at most. It was not rejected, and may come again.
-            let Some(mut dropped) = self.dag.forget_weak() else { return Insertion::Refused };
-            dropped.rejected.clear();
+        let parents = match self.dag.admit(vertex, past) {
+            Ok(parents) => parents,
+            Err(refused) => return refused,
+        };
+        let Some(victims) = self.dag.room(from, vertex.weight(), &parents, now) else {
+            return Insertion::Refused;
+        };
+        for at in victims {
+            let dropped = self.dag.forget(at);
             self.counts.forgotten += 1;
             self.note_dropped(dropped);
-            if !self.has_room(vertex) {
-                return Insertion::Refused;
-            }
         }
         let mut decided = Vec::new();
-        let insertion = self.dag.insert(vertex, now, past, &mut decided);
-        if let Insertion::At(at) = insertion {
-            if self.dag.slots[at].fate == super::state::Fate::Pending {
-                let is_long = self.polls.queue.len() >= 2 * self.settings.limits.vertices;
-                if planted!("avalanche-queue-unbounded", false, is_long) {
-                    self.polls.forget(|id| self.dag.vertices.contains_key(id));
-                }
-                self.polls.queue.push_back((vertex.id(), own, 0));
-                self.polls.own += usize::from(own);
+        let at = self.dag.insert(vertex, parents, (from, now), past, &mut decided);
+        if self.dag.slots[at].fate == super::state::Fate::Pending {
+            let is_long = self.polls.queue.len() >= 2 * self.settings.limits.vertices;
+            if planted!("avalanche-queue-unbounded", false, is_long) {
+                self.polls.forget(|id| self.dag.vertices.contains_key(id));
             }
-            self.own.last_vertex = now;
-            if self.own.no_op_at.is_none() {
-                self.await_no_op(now);
-            }
+            self.polls.queue.push_back((vertex.id(), from.is_none(), 0));
+            self.polls.own += usize::from(from.is_none());
+        }
+        self.own.last_vertex = now;
+        if self.own.no_op_at.is_none() {
+            self.await_no_op(now);
         }
         self.tell(decided, fx);
-        insertion
-    }
-
-    fn has_room(&self, vertex: &Vertex<T>) -> bool {
-        let limits = self.settings.limits;
-        let is_light = self.dag.weight + vertex.weight() <= limits.weight;
-        self.dag.slots.len() < limits.vertices
-            && planted!("avalanche-weight-unbounded", true, is_light)
+        Insertion::At(at)
     }
 
     fn answer(

@@ -9,18 +9,26 @@
 mod accepting;
 mod conflicts;
 mod counting;
+mod depth;
 mod dropping;
 pub(super) mod inserting;
 mod parents;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::interface::{Conflict, Rule};
 use super::names::{InputId, TransactionId, VertexId};
+use super::settings::Limits;
 use super::slab::Slab;
-use super::state::{Fate, Slot, Spent, Tx};
+use super::state::{Fate, Leaf, Slot, Spent, Tx};
 use super::vertex::{Transaction, Vertex};
+use crate::base::types::{ReplicaId, Time};
+use room::Bill;
+
+/// Vertices looked at for what a negative answer names.
+const LOOKED_AT: usize = 1024;
 
 /// The graph.
 #[derive(Clone, Debug)]
@@ -41,8 +49,13 @@ pub(super) struct Dag<T> {
     pub(super) pending: usize,
     /// The weight of all vertices.
     pub(super) weight: usize,
-    /// The most pending spenders of one output.
-    spenders: usize,
+    /// What the pending vertices that each peer brought take; without a peer: this node's own.
+    bills: BTreeMap<Option<ReplicaId>, Bill>,
+    /// Those that may give way, the first of each peer first.
+    leaves: BTreeSet<(Option<ReplicaId>, Leaf, Time, u32)>,
+    /// Vertices that were settled so far, and one.
+    settlements: u64,
+    limits: Limits,
     /// Successful polls in a row that show that others prefer a rival, too: β₁.
     trust: u32,
 }
@@ -56,7 +69,7 @@ pub(super) enum Decision<T> {
 }
 
 impl<T: Transaction> Dag<T> {
-    pub(super) fn new(spenders: usize, trust: u32) -> Self {
+    pub(super) fn new(limits: Limits, trust: u32) -> Self {
         Self {
             slots: Slab::default(),
             vertices: BTreeMap::new(),
@@ -69,7 +82,10 @@ impl<T: Transaction> Dag<T> {
             stamp: 0,
             pending: 0,
             weight: 0,
-            spenders,
+            bills: BTreeMap::new(),
+            leaves: BTreeSet::new(),
+            settlements: 1,
+            limits,
             trust,
         }
     }
@@ -130,7 +146,8 @@ impl<T: Transaction> Dag<T> {
     }
 
     /// Those of the vertex and its ancestors that have a transaction that is not preferred, at most
-    /// `most`: what a negative answer names.
+    /// `most`: what a negative answer names. If none is near, the last that was looked at: it is
+    /// not strongly preferred either.
     pub(super) fn culprits(&mut self, vertex: u32, most: usize) -> Vec<VertexId> {
         let stamp = self.next_stamp();
         let (mut found, mut seen, mut at) = (Vec::new(), vec![vertex], 0);
@@ -138,6 +155,12 @@ impl<T: Transaction> Dag<T> {
         while let Some(next) = seen.get(at).copied()
             && found.len() < most
         {
+            if at == LOOKED_AT {
+                if found.is_empty() {
+                    found.push(self.id(next));
+                }
+                break;
+            }
             let slot = &self.slots[next];
             if slot.transactions.iter().flatten().any(|tx| self.txs[*tx].disliked > 0) {
                 found.push(slot.vertex.id());

@@ -50,7 +50,7 @@ impl<T: Transaction> Avalanche<T> {
                 return Err(NotTaken::Unknown(*input));
             }
         }
-        if self.own.len() >= self.settings.limits.own {
+        if !self.own.may_add(transaction, &self.settings.limits) {
             return Err(NotTaken::Busy);
         }
         Ok(())
@@ -68,9 +68,10 @@ impl<T: Transaction> Avalanche<T> {
             let found = ids.iter().filter_map(|id| self.own.get(id).cloned()).collect();
             let vertex = Arc::new(Vertex::new(parents, found));
             let known = self.dag.vertices.contains_key(&vertex.id());
-            if known || !matches!(self.insert(now, &vertex, true, past, fx), Insertion::At(_)) {
-                // No room, or nothing new to vouch for: once more when they are due.
-                ids.iter().for_each(|id| self.own.later(id, now, self.settings.stuck_after));
+            if known || !matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_)) {
+                // No room, or nothing new to vouch for: once more, soon.
+                let soon = now.after(self.settings.stuck_after);
+                ids.iter().for_each(|id| self.own.again_at(id, soon));
                 return;
             }
             self.counts.issued += 1;
@@ -87,10 +88,10 @@ impl<T: Transaction> Avalanche<T> {
         let (mut taken, mut extra, mut left) = (Vec::new(), BTreeSet::new(), Vec::new());
         let mut spent = BTreeSet::new();
         while let Some(id) = self.own.unissued.pop_front() {
-            let Some(transaction) = self.own.get(&id) else { continue };
+            let Some(transaction) = self.own.get(&id).cloned() else { continue };
             let mut needed = extra.clone();
-            let ready = self.needs(transaction, past, &mut needed);
-            let rival = self.has_rival(&id, transaction);
+            let ready = self.needs(&transaction, past, &mut needed);
+            let rival = self.has_rival(&id, &transaction);
             let twice = transaction.inputs().iter().any(|input| spent.contains(input));
             let alone = !rival || taken.is_empty();
             let fits = needed.len() <= MAX_PARENTS && !twice && alone;
@@ -111,19 +112,20 @@ impl<T: Transaction> Avalanche<T> {
         (taken, extra)
     }
 
-    /// Whether all that it spends is in the graph or accepted; adds the vertices in question.
-    fn needs(&self, transaction: &T, past: &dyn Past, into: &mut BTreeSet<VertexId>) -> bool {
+    /// Whether all that it spends is accepted, or in the graph where something may stand on it;
+    /// adds the vertices in question.
+    fn needs(&mut self, transaction: &T, past: &dyn Past, into: &mut BTreeSet<VertexId>) -> bool {
         transaction.inputs().iter().all(|input| {
             let of = &input.transaction;
-            match self.dag.transactions.get(of) {
-                Some(tx) => {
-                    let homes = self.dag.homes(*tx);
-                    let strong = homes.iter().find(|home| self.dag.strongly_prefers(**home));
-                    into.extend(strong.or(homes.first()).map(|home| self.dag.id(*home)));
-                    self.dag.txs[*tx].fate != Fate::Rejected
-                }
-                None => past.has_transaction(of),
-            }
+            let Some(tx) = self.dag.transactions.get(of).copied() else {
+                return past.has_transaction(of);
+            };
+            let mut homes = self.dag.homes(tx);
+            homes.retain(|home| !self.dag.is_deepest(*home));
+            let strong = homes.iter().find(|home| self.dag.strongly_prefers(**home));
+            let home = strong.or(homes.first());
+            into.extend(home.map(|home| self.dag.id(*home)));
+            home.is_some() && self.dag.txs[tx].fate != Fate::Rejected
         })
     }
 
@@ -205,7 +207,7 @@ impl<T: Transaction> Avalanche<T> {
         let vertex = Arc::new(Vertex::new(parents, Vec::new()));
         if !self.dag.vertices.contains_key(&vertex.id())
             && !vertex.parents().is_empty()
-            && matches!(self.insert(now, &vertex, true, past, fx), Insertion::At(_))
+            && matches!(self.insert(now, &vertex, None, past, fx), Insertion::At(_))
         {
             self.counts.no_ops += 1;
         }

@@ -2,7 +2,7 @@
 
 use super::dag::Dag;
 use super::interface::{Past, SeenVertex};
-use super::names::{TransactionId, VertexId};
+use super::names::{InputId, TransactionId, VertexId};
 use super::state::{Fate, Slot, Spent};
 use super::vertex::Transaction;
 use super::why::{Reason, SetWhy, VertexWhy, Why};
@@ -43,6 +43,20 @@ impl<T: Transaction> Avalanche<T> {
         let pending = |tx: &u32| self.dag.txs[*tx].fate == Fate::Pending;
         let all = self.dag.transactions.iter();
         all.filter(move |(_, tx)| pending(tx)).map(|(id, _)| *id)
+    }
+
+    /// Another pending transaction than this one that spends the output: of a client of this node,
+    /// or of a vertex in memory.
+    #[must_use]
+    pub fn pending_spender(&self, input: &InputId, than: &TransactionId) -> Option<TransactionId> {
+        let in_graph = match self.dag.spent.get(input) {
+            Some(Spent::One(of)) => std::slice::from_ref(of),
+            Some(Spent::Set(set)) => &set.spenders,
+            None => &[],
+        };
+        let mut in_graph = in_graph.iter().map(|of| &self.dag.txs[*of]);
+        let other = in_graph.find(|tx| tx.fate == Fate::Pending && tx.id != *than);
+        other.map(|tx| tx.id).or_else(|| self.own.spender(input).filter(|of| of != than))
     }
 
     /// A transaction that is pending, or was decided lately, or that a client of this node handed
@@ -122,7 +136,7 @@ impl<T: Transaction> Avalanche<T> {
     }
 }
 
-fn set<T: Transaction>(dag: &Dag<T>, tx: u32, input: &super::InputId) -> Option<SetWhy> {
+fn set<T: Transaction>(dag: &Dag<T>, tx: u32, input: &InputId) -> Option<SetWhy> {
     let named = |tx: u32| (dag.txs[tx].id, dag.confidence(tx));
     let mut found = match dag.spent.get(input)? {
         Spent::One(of) => SetWhy {

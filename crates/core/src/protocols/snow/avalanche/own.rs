@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::names::TransactionId;
+use super::names::{InputId, TransactionId};
+use super::settings::Limits;
+use super::vertex::Transaction;
 use crate::base::types::{Duration, Time};
 
+/// All together weigh this part of what vertices in memory may.
+const ALL: usize = 4;
 /// The most doublings of the time after which a transaction is issued again.
 const DOUBLINGS: u32 = 5;
 
@@ -20,6 +24,9 @@ struct Mine<T> {
 #[derive(Clone, Debug)]
 pub(super) struct Own<T> {
     mine: BTreeMap<TransactionId, Mine<T>>,
+    /// Which of them spends an output: the first.
+    spent: BTreeMap<InputId, TransactionId>,
+    weight: usize,
     /// Those that wait for a vertex.
     pub(super) unissued: VecDeque<TransactionId>,
     due: BTreeSet<(Time, TransactionId)>,
@@ -29,14 +36,34 @@ pub(super) struct Own<T> {
     pub(super) no_op_wait: Duration,
 }
 
-impl<T: Clone> Own<T> {
+impl<T: Transaction> Own<T> {
     pub(super) fn new(no_op_wait: Duration) -> Self {
-        let (mine, unissued, due) = (BTreeMap::new(), VecDeque::new(), BTreeSet::new());
-        Self { mine, unissued, due, no_op_at: None, last_vertex: Time(0), no_op_wait }
+        Self {
+            mine: BTreeMap::new(),
+            spent: BTreeMap::new(),
+            weight: 0,
+            unissued: VecDeque::new(),
+            due: BTreeSet::new(),
+            no_op_at: None,
+            last_vertex: Time(0),
+            no_op_wait,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.mine.len()
+    }
+
+    /// Whether there is room for one more.
+    pub(super) fn may_add(&self, transaction: &T, limits: &Limits) -> bool {
+        let weight = self.weight + transaction.weight();
+        self.mine.len() < limits.own
+            && planted!("avalanche-own-weigh-nothing", true, weight <= limits.weight / ALL)
+    }
+
+    /// Which of them spends an output.
+    pub(super) fn spender(&self, input: &InputId) -> Option<TransactionId> {
+        self.spent.get(input).copied()
     }
 
     pub(super) fn has(&self, id: &TransactionId) -> bool {
@@ -56,6 +83,10 @@ impl<T: Clone> Own<T> {
     }
 
     pub(super) fn add(&mut self, id: TransactionId, transaction: T) {
+        self.weight += transaction.weight();
+        for input in transaction.inputs() {
+            self.spent.entry(*input).or_insert(id);
+        }
         self.mine.insert(id, Mine { transaction, due: None, issued: 0 });
         self.unissued.push_back(id);
     }
@@ -71,7 +102,14 @@ impl<T: Clone> Own<T> {
     }
 
     pub(super) fn decided(&mut self, id: &TransactionId) {
-        if let Some(Mine { due: Some(due), .. }) = self.mine.remove(id) {
+        let Some(Mine { transaction, due, .. }) = self.mine.remove(id) else { return };
+        self.weight -= transaction.weight();
+        for input in transaction.inputs() {
+            if self.spent.get(input) == Some(id) {
+                self.spent.remove(input);
+            }
+        }
+        if let Some(due) = due {
             self.due.remove(&(due, *id));
         }
     }
@@ -86,10 +124,14 @@ impl<T: Clone> Own<T> {
         }
     }
 
-    /// It is not issued again now, but looked at again later.
+    /// It waits for others, and is looked at again later.
     pub(super) fn later(&mut self, id: &TransactionId, now: Time, stuck_after: Duration) {
+        self.again_at(id, now.after(stuck_after * (1 << DOUBLINGS)));
+    }
+
+    /// It is not issued now, but looked at again then.
+    pub(super) fn again_at(&mut self, id: &TransactionId, due: Time) {
         if let Some(mine) = self.mine.get_mut(id) {
-            let due = now.after(stuck_after * (1 << DOUBLINGS));
             if let Some(before) = mine.due.replace(due) {
                 self.due.remove(&(before, *id));
             }

@@ -19,11 +19,16 @@ pub enum Counters {
 /// Bounds on what others can make a node hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Vertices in memory, decided ones included.
+    /// Vertices in memory, decided ones included. The pending ones that one peer brought are a
+    /// sixteenth of them at most, and the last sixteenth is for the node's own.
     pub vertices: usize,
-    /// Their weight in sum ([`Vertex::weight`](super::Vertex::weight)): without this bound the same
-    /// few payments, repeated in each vertex, take whatever there is.
+    /// Their weight in sum ([`Vertex::weight`](super::Vertex::weight)), shared out in the same way:
+    /// without this bound the same few payments, repeated in each vertex, take whatever there is.
     pub weight: usize,
+    /// How deep a vertex may stand on ancestors that are not settled. A poll walks down all of
+    /// them, and those on a payment that is not preferred never settle. Honest ones settle after
+    /// β₁ further polls, so the honest depth is some tens of vertices.
+    pub depth: u32,
     /// Vertices that wait for a parent. They weigh a quarter of `weight` at most.
     pub orphans: usize,
     /// Of these, the most that one peer sent. All but the first weigh a sixty-fourth of `weight` at
@@ -31,7 +36,8 @@ pub struct Limits {
     pub orphans_of_peer: usize,
     /// Pending spenders of one output.
     pub spenders: usize,
-    /// Transactions of this node's clients that wait for a vertex or for acceptance.
+    /// Transactions of this node's clients that wait for a vertex or for acceptance. They weigh a
+    /// quarter of `weight` at most.
     pub own: usize,
     /// Names of rejected vertices that are remembered.
     pub rejected: usize,
@@ -43,7 +49,8 @@ impl Limits {
     /// For a node on a machine of its own.
     pub const NODE: Self = Self {
         vertices: 65_536,
-        weight: 1 << 19,
+        weight: 1 << 21,
+        depth: 1024,
         orphans: 1024,
         orphans_of_peer: 64,
         spenders: 32,
@@ -116,6 +123,7 @@ impl Settings {
         self.batch = self.batch.clamp(1, MAX_TRANSACTIONS);
         self.limits.spenders = self.limits.spenders.max(2);
         self.limits.vertices = self.limits.vertices.max(64);
+        self.limits.depth = self.limits.depth.max(8);
         Ok(self)
     }
 }

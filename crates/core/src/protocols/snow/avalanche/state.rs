@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::names::{TransactionId, VertexId};
 use super::vertex::Vertex;
 use super::why::LastPoll;
-use crate::base::types::Time;
+use crate::base::types::{ReplicaId, Time};
 
 /// What became of a vertex or a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) enum Fate {
 #[derive(Clone, Debug)]
 pub(super) struct Slot<T> {
     pub(super) vertex: Arc<Vertex<T>>,
+    /// The peer that brought it first; none: it is this node's own.
+    pub(super) from: Option<ReplicaId>,
     /// Its parents in memory; the others were accepted long ago.
     pub(super) parents: Vec<u32>,
     pub(super) children: Vec<u32>,
@@ -41,8 +43,16 @@ pub(super) struct Slot<T> {
     pub(super) unsettled_parents: u32,
     /// It and all its ancestors are decided: polls of descendants need not look at it.
     pub(super) settled: bool,
+    /// It stands no deeper than this on ancestors that are not settled.
+    pub(super) depth: u32,
+    /// The [count](super::dag::Dag) of settlements at which the depth was exact.
+    pub(super) measured: u64,
     /// Its transactions that are pending.
     pub(super) undecided: u32,
+    /// Of these, the ones that are in no other vertex: they would be lost with it.
+    pub(super) sole: u32,
+    /// How easily it gives way where memory is short; none: it does not.
+    pub(super) leaf: Option<Leaf>,
     /// Successful polls of it and its descendants: d of each transaction without its own counters.
     pub(super) chits: u32,
     /// Successful polls in a row: the counter of these.
@@ -54,6 +64,17 @@ pub(super) struct Slot<T> {
     pub(super) added: Time,
     /// The last walk that saw it.
     pub(super) stamp: u32,
+    /// The last negative answer that was counted against it in that walk, and the seats of all.
+    pub(super) against: (u32, u32),
+}
+
+/// A pending vertex without children that may give way, by how soon it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leaf {
+    /// It is not strongly preferred.
+    Weak,
+    /// It is, and nothing is lost with it: no pending transaction is in it alone.
+    Spare,
 }
 
 /// A transaction in the graph.

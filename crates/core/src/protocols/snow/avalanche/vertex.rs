@@ -12,6 +12,8 @@ pub const MAX_PARENTS: usize = 16;
 pub const MAX_TRANSACTIONS: usize = 256;
 /// The most inputs of a transaction.
 pub const MAX_INPUTS: usize = 256;
+/// What a vertex without parents and transactions [weighs](Vertex::weight).
+const PLACE: usize = 10;
 
 /// What an output is worth, and to whom. The protocol compares nothing of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,12 @@ pub trait Transaction: Clone + Debug {
     /// The outputs that it spends. It can be accepted only after the transactions that they are of.
     /// None: it conflicts with nothing.
     fn inputs(&self) -> &[InputId];
+
+    /// What it counts for where memory is bounded, in units of 64 bytes: with its entries in the
+    /// graph, and its inputs' entries in their conflict sets. What it carries besides comes on top.
+    fn weight(&self) -> usize {
+        8 + 3 * self.inputs().len()
+    }
 
     /// An output that it makes; `None`: it makes none with this index. By default it makes any.
     fn output(&self, index: u32) -> Option<Worth> {
@@ -53,6 +61,10 @@ impl<T: Transaction> Transaction for std::sync::Arc<T> {
 
     fn inputs(&self) -> &[InputId] {
         T::inputs(self)
+    }
+
+    fn weight(&self) -> usize {
+        T::weight(self)
     }
 
     fn output(&self, index: u32) -> Option<Worth> {
@@ -120,12 +132,12 @@ impl<T> Vertex<T> {
 }
 
 impl<T: Transaction> Vertex<T> {
-    /// What it counts for where memory is bounded: one, one for each transaction, and one for each
-    /// of their inputs.
+    /// What it counts for where memory is bounded, in units of 64 bytes: its place in the graph,
+    /// one for each parent, and its transactions.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let of = |transaction: &T| 1 + transaction.inputs().len();
-        1 + self.transactions.iter().map(of).sum::<usize>()
+        let parents = self.parents.len();
+        PLACE + parents + self.transactions.iter().map(T::weight).sum::<usize>()
     }
 
     /// A vertex of these; sorts the parents.

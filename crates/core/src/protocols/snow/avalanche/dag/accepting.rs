@@ -144,6 +144,7 @@ impl<T: Transaction> Dag<T> {
         let rival = std::mem::replace(&mut self.txs[tx].rival, false);
         for vertex in self.homes(tx) {
             self.slots[vertex].undecided -= 1;
+            self.is_decided(tx, vertex);
             if rival {
                 self.calm(vertex);
             }
@@ -156,7 +157,8 @@ impl<T: Transaction> Dag<T> {
         let slot = &mut self.slots[at];
         slot.fate = Fate::Accepted;
         decided.push(Decision::Vertex(Arc::clone(&slot.vertex)));
-        self.pending -= 1;
+        self.unbill(at);
+        self.file(at);
         for place in 0..self.slots[at].children.len() {
             let child = self.slots[at].children[place];
             self.slots[child].open_parents -= 1;

@@ -174,6 +174,7 @@ impl<T: Transaction> Dag<T> {
             }
             for vertex in self.homes(tx) {
                 self.slots[vertex].undecided -= 1;
+                self.is_decided(tx, vertex);
                 self.doom(vertex);
             }
             let outputs = InputId { transaction: id, index: 0 }..=InputId {

@@ -1,6 +1,6 @@
 //! What a poll means for the vertex that was asked about, and for its ancestors.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::names::VertexId;
 use super::super::state::{Fate, Spent};
@@ -81,24 +81,31 @@ impl<T: Transaction> Dag<T> {
         allowed: u32,
     ) {
         let touched = self.ancestors(vertex);
-        let mut seats = vec![0; touched.len()];
-        for (weight, named) in against {
-            let named: BTreeSet<u32> =
-                named.iter().filter_map(|id| self.vertices.get(id).copied()).collect();
-            // A no is against the vertex in any case, and against the descendants of what it names.
-            let mut down: BTreeSet<u32> = BTreeSet::from([vertex]);
+        let walk = self.stamp;
+        touched.iter().for_each(|at| self.slots[*at].against = (walk, 0));
+        // Correct peers name the same. It is walked down once.
+        let mut answers: BTreeMap<BTreeSet<u32>, u32> = BTreeMap::new();
+        for (seats, named) in against {
+            let known = named.iter().filter_map(|id| self.vertices.get(id).copied());
+            let named = known.filter(|at| self.slots[*at].stamp == walk).collect();
+            *answers.entry(named).or_default() += seats;
+        }
+        for (named, seats) in answers {
+            let answer = self.next_stamp();
+            // It is against the descendants of what it names.
             let mut open: Vec<u32> = named.into_iter().collect();
             while let Some(at) = open.pop() {
-                if self.slots[at].stamp == self.stamp && down.insert(at) {
-                    open.extend_from_slice(&self.slots[at].children);
+                let slot = &mut self.slots[at];
+                if slot.stamp == walk && slot.against.0 != answer {
+                    slot.against = (answer, slot.against.1 + seats);
+                    open.extend_from_slice(&slot.children);
                 }
             }
-            for (at, seats) in touched.iter().zip(&mut seats) {
-                *seats += if down.contains(at) { *weight } else { 0 };
-            }
         }
-        for (at, seats) in touched.into_iter().zip(seats) {
-            let is_named = planted!("avalanche-named-not-reset", false, seats > allowed);
+        for at in touched {
+            let is_many = self.slots[at].against.1 > allowed;
+            let is_named = planted!("avalanche-named-not-reset", false, is_many);
+            // It is against the vertex itself in any case.
             if at == vertex || is_named {
                 self.reset(at);
             }

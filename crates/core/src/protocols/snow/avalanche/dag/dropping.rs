@@ -13,8 +13,8 @@ impl<T: Transaction> Dag<T> {
             let slot = &mut self.slots[at];
             if slot.fate == Fate::Pending {
                 slot.fate = Fate::Rejected;
-                self.pending -= 1;
                 open.extend_from_slice(&slot.children);
+                self.unbill(at);
                 self.doomed.push(at);
                 self.refresh(at);
             }
@@ -31,6 +31,7 @@ impl<T: Transaction> Dag<T> {
                 continue;
             }
             slot.settled = true;
+            self.settlements += 1;
             if slot.eligible_children > 0 {
                 self.doomed.push(at);
             }
@@ -61,21 +62,7 @@ impl<T: Transaction> Dag<T> {
         dropped
     }
 
-    /// Forgets the oldest pending vertex that is not strongly preferred and has no children: what
-    /// makes room. Says whether there was one.
-    pub(in super::super) fn forget_weak(&mut self) -> Option<Dropped> {
-        let weak = self.slots.iter().filter(|(_, slot)| {
-            slot.fate == Fate::Pending && slot.weak > 0 && slot.children.is_empty()
-        });
-        let (at, _) = weak.min_by_key(|(at, slot)| (slot.added, *at))?;
-        let mut dropped = Dropped::default();
-        self.doom(at);
-        self.doomed.retain(|doomed| *doomed != at);
-        self.remove(at, &mut dropped);
-        Some(dropped)
-    }
-
-    fn remove(&mut self, at: u32, dropped: &mut Dropped) {
+    pub(super) fn remove(&mut self, at: u32, dropped: &mut Dropped) {
         self.frontier.remove(&at);
         let slot = &self.slots[at];
         let (settled, weak, risky) = (slot.settled, slot.weak > 0, slot.risky > 0);
@@ -85,6 +72,7 @@ impl<T: Transaction> Dag<T> {
         }
         for parent in slot.parents.clone() {
             self.slots[parent].children.retain(|child| *child != at);
+            self.file(parent);
         }
         for child in children {
             self.slots[child].parents.retain(|parent| *parent != at);
@@ -118,9 +106,12 @@ impl<T: Transaction> Dag<T> {
             let place = transactions.iter().position(|transaction| transaction.id() == id);
             let found = &mut self.txs[tx];
             (found.home, found.place) = (home, place.unwrap_or(0) as u32);
+            let is_sole = found.fate == Fate::Pending && others.len() == 1;
             if let Some(tracked) = &mut found.tracked {
                 tracked.vertices = others;
             }
+            self.slots[home].sole += u32::from(is_sole);
+            self.file(home);
             return;
         }
         for input in self.transaction(tx).inputs().to_vec() {

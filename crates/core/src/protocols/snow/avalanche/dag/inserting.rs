@@ -7,7 +7,7 @@ use super::super::names::{InputId, TransactionId, VertexId};
 use super::super::state::{Fate, Slot, Spent, Tx};
 use super::super::vertex::{Transaction, Vertex};
 use super::{Dag, Decision};
-use crate::base::types::Time;
+use crate::base::types::{ReplicaId, Time};
 
 /// What became of a vertex that came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,14 +21,16 @@ pub(in super::super) enum Insertion {
 }
 
 impl<T: Transaction> Dag<T> {
-    /// Takes a vertex that keeps the bounds and is not known.
-    pub(in super::super) fn insert(
+    /// The parents in memory of a vertex that is not known, if it may come in wherever there is
+    /// room.
+    ///
+    /// # Errors
+    /// [`Insertion`] says why it does not.
+    pub(in super::super) fn admit(
         &mut self,
-        vertex: &Arc<Vertex<T>>,
-        now: Time,
+        vertex: &Vertex<T>,
         past: &dyn Past,
-        decided: &mut Vec<Decision<T>>,
-    ) -> Insertion {
+    ) -> Result<Vec<u32>, Insertion> {
         let mut parents = Vec::new();
         let mut missing = Vec::new();
         for parent in vertex.parents() {
@@ -39,12 +41,27 @@ impl<T: Transaction> Dag<T> {
             }
         }
         if !missing.is_empty() {
-            return Insertion::Missing(missing);
+            return Err(Insertion::Missing(missing));
         }
-        if !vertex.transactions().iter().all(|transaction| self.may_enter(transaction, past)) {
-            return Insertion::Refused;
+        let is_deep = self.depth_on(&parents) > self.limits.depth;
+        if planted!("avalanche-depth-unbounded", false, is_deep)
+            || !vertex.transactions().iter().all(|transaction| self.may_enter(transaction, past))
+        {
+            return Err(Insertion::Refused);
         }
-        let at = self.place(Arc::clone(vertex), parents, now);
+        Ok(parents)
+    }
+
+    /// Takes a vertex that was admitted, on these parents; says where it is.
+    pub(in super::super) fn insert(
+        &mut self,
+        vertex: &Arc<Vertex<T>>,
+        parents: Vec<u32>,
+        (from, now): (Option<ReplicaId>, Time),
+        past: &dyn Past,
+        decided: &mut Vec<Decision<T>>,
+    ) -> u32 {
+        let at = self.place(Arc::clone(vertex), parents, (from, now));
         let mut spent = Vec::new();
         for (place, transaction) in vertex.transactions().iter().enumerate() {
             if let Some(conflict) = self.enter(at, place as u32, transaction, past) {
@@ -60,7 +77,7 @@ impl<T: Transaction> Dag<T> {
         if self.slots[at].parents.iter().any(|parent| self.slots[*parent].fate == Fate::Rejected) {
             self.doom(at);
         }
-        Insertion::At(at)
+        at
     }
 
     /// Whether the outputs that it spends exist, and not too many others spend them.
@@ -80,7 +97,7 @@ impl<T: Transaction> Dag<T> {
             let exists = worth.is_some();
             spent.extend(worth);
             let crowded = match self.spent.get(input) {
-                Some(Spent::Set(set)) => set.spenders.len() >= self.spenders,
+                Some(Spent::Set(set)) => set.spenders.len() >= self.limits.spenders,
                 Some(Spent::One(_)) | None => false,
             };
             exists && !crowded
@@ -88,10 +105,16 @@ impl<T: Transaction> Dag<T> {
         all && transaction.is_covered_by(&spent)
     }
 
-    fn place(&mut self, vertex: Arc<Vertex<T>>, parents: Vec<u32>, now: Time) -> u32 {
+    fn place(
+        &mut self,
+        vertex: Arc<Vertex<T>>,
+        parents: Vec<u32>,
+        (from, now): (Option<ReplicaId>, Time),
+    ) -> u32 {
         let id = vertex.id();
         let count = vertex.transactions().len();
         self.weight += vertex.weight();
+        let depth = self.depth_on(&parents);
         let of = |keep: &dyn Fn(&Slot<T>) -> bool| {
             parents.iter().filter(|parent| keep(&self.slots[**parent])).count() as u32
         };
@@ -101,12 +124,17 @@ impl<T: Transaction> Dag<T> {
             open_parents: of(&|parent| parent.fate != Fate::Accepted),
             unsettled_parents: of(&|parent| !parent.settled),
             vertex,
+            from,
             children: Vec::new(),
             transactions: vec![None; count],
             tracked: Vec::new(),
             fate: Fate::Pending,
             settled: false,
+            depth,
+            measured: 0,
             undecided: 0,
+            sole: 0,
+            leaf: None,
             chits: 0,
             count: 0,
             eligible: false,
@@ -114,15 +142,17 @@ impl<T: Transaction> Dag<T> {
             last_poll: None,
             added: now,
             stamp: 0,
+            against: (0, 0),
             parents,
         };
         let at = self.slots.insert(slot);
         for place in 0..self.slots[at].parents.len() {
             let parent = self.slots[at].parents[place];
             self.slots[parent].children.push(at);
+            self.file(parent);
         }
         self.vertices.insert(id, at);
-        self.pending += 1;
+        self.bill(at);
         at
     }
 
@@ -143,6 +173,7 @@ impl<T: Transaction> Dag<T> {
         self.transactions.insert(id, tx);
         self.slots[at].transactions[place as usize] = Some(tx);
         self.slots[at].undecided += 1;
+        self.slots[at].sole += 1;
         let mut conflict = None;
         for input in transaction.inputs() {
             let rejected = |of: &u32| self.txs[*of].fate == Fate::Rejected;
@@ -163,6 +194,12 @@ impl<T: Transaction> Dag<T> {
     /// A transaction that is in another vertex already.
     fn enter_again(&mut self, at: u32, place: u32, tx: u32) {
         self.slots[at].transactions[place as usize] = Some(tx);
+        if let [sole] = self.homes(tx)[..]
+            && self.txs[tx].fate == Fate::Pending
+        {
+            self.slots[sole].sole -= 1;
+            self.file(sole);
+        }
         self.track(tx);
         let Tx { tracked, fate, disliked, rival, .. } = &mut self.txs[tx];
         if let Some(tracked) = tracked {
