@@ -6,7 +6,6 @@ use quorate_core::base::crypto::{
     Check, Form, Round, Scheme, Share, ShareKeys, Signature, Signers,
 };
 use quorate_core::base::types::Digest;
-use quorate_core::planted;
 
 use crate::bls::threshold::{Committee, generation};
 use crate::committee_scheme::{join_shares, verify_bls};
@@ -95,7 +94,6 @@ impl MembersScheme {
             let Some((keys, ..)) = same.first() else { continue };
             // What members sign as they vote is checked by the keys of a committee.
             let is_proposed = !same.iter().all(|(_, _, check)| check.is_joined());
-            let is_proposed = planted!("made-up-keys-kept", false, is_proposed);
             let Some(committee) = self.committee(keys, is_proposed) else { continue };
             let checks = same.iter().map(|(_, index, check)| (*index, *check));
             let place = |signer| keys.place(signer).unwrap_or(usize::MAX);

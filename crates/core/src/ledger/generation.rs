@@ -45,13 +45,13 @@
 //!
 //! A step carries its whole [`Plan`]. So its signatures and proofs are verified from the command
 //! alone, before any replica votes for its block, as the approvals of a change are. Execution
-//! compares digests, and needs no cryptography. Proofs cost a lot, so a replica verifies a step that
-//! a client sends or a peer passes on only if it could be [carried out](Generations::after) now.
-//! A step in a proposal it verifies in any case: all replicas must agree on what a block rests on.
+//! compares digests, and needs no cryptography. Proofs cost a lot, so a replica verifies a step
+//! that a client sends or a peer passes on only if it could be [carried out](Generations::after)
+//! now. A step in a proposal it verifies in any case: all replicas must agree on what a block
+//! rests on.
 //!
-//! Who has the old committee's word for the new key?
-//! Whoever has the epoch's end: the sealed state names the next members with the public keys of
-//! their shares.
+//! Whoever has the epoch's end has the old committee's word for the new key: the sealed state names
+//! the next members with the public keys of their shares.
 
 mod plan;
 mod refusal;

@@ -76,3 +76,26 @@ fn beginning(check: &Check) -> u64 {
     let first = check.signature().and_then(|signature| signature.as_bytes().first_chunk());
     first.map_or(0, |first| u64::from_le_bytes(*first))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::base::crypto::Round;
+    use crate::base::types::Digest;
+
+    /// A dealing may be tens of thousands of bytes, and anybody can make up some that hold.
+    #[test]
+    fn dealings_that_hold_are_not_remembered() {
+        let mut known = KnownSignatures::new(true, 4);
+        let (context, keys) = (Digest::default(), vec![[0; 32]; 4]);
+        let round = Arc::new(Round { context, keys, quorum: 3 });
+        let dealing = Check::Dealing { round, dealer: 0, dealing: Bytes::new() };
+        known.insert(dealing.clone());
+        assert!(!known.contains(&dealing));
+        assert_eq!(known.len(), 0);
+    }
+}

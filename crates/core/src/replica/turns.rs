@@ -30,8 +30,8 @@ const DISTRUSTED_FOR: Duration = Duration::from_secs(10);
 /// The weight of checks given to the verifier at once, for a message that is no part of the
 /// protocol, if there are several.
 const PIECE: usize = 128;
-/// The weight of checks at the verifier beyond which nothing of a class is added: of the protocol's messages, of
-/// other ones, of those of distrusted peers.
+/// The weight of checks at the verifier beyond which nothing of a class is added: of the protocol's
+/// messages, of other ones, of those of distrusted peers.
 const AT_WORK: [usize; CLASSES] = [1024, 512, 1];
 
 const CLASSES: usize = 3;

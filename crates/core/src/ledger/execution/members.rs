@@ -137,8 +137,8 @@ impl Members {
     /// tells: a step of a key generation, or a change that brings shares, must be one that could be
     /// carried out next. Any other frame is worth its signatures. It costs no cryptography.
     ///
-    /// Peers and clients can make up proofs that hold, at their leisure, for generations that nobody
-    /// has begun, and each costs replicas hundreds of signatures.
+    /// Peers and clients can make up proofs that hold, at their leisure, for generations that
+    /// nobody has begun, and each costs replicas hundreds of signatures.
     #[must_use]
     pub fn expects(&self, frame: &Frame, height: Height) -> bool {
         let Some(current) = self.current.as_ref().filter(|it| it.shares().is_some()) else {

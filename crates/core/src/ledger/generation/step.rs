@@ -156,9 +156,9 @@ impl Step {
     }
 }
 
-/// The plan ‖ 1 for a beginning, a proof of 64 bytes for each dealer and the approvals; 2 for a dealing, its dealer u16, the dealing
-/// and the signature; 3 for a complaint, the dealer u16, the dealing, the recipient u16 and the
-/// evidence.
+/// The plan ‖ 1 for a beginning, a proof of 64 bytes for each dealer and the approvals; 2 for a
+/// dealing, its dealer u16, the dealing and the signature; 3 for a complaint, the dealer u16, the
+/// dealing, the recipient u16 and the evidence.
 impl Encode for Step {
     fn encode(&self, out: &mut Vec<u8>) {
         self.plan().encode(out);
