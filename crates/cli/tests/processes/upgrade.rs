@@ -82,11 +82,12 @@ fn upgraded(transport: &[&str]) {
     let mut cluster = Cluster::start(&init, &SETTINGS);
     let writers = Writers::start(&cluster, 2, SHAPE);
     writers.wait_for(100);
-    // The core's own newest rules first: what is left to switch on is the application's.
+    // The core's own newest rules first: what is left to switch on is the application's. Rules 3
+    // are for members with a threshold key, and not offered to others.
     let first = json(&signed(&cluster, &["switch"]));
-    assert_eq!((&first["rules"]["core"], &first["rules"]["application"]), (&3.into(), &1.into()));
+    assert_eq!((&first["rules"]["core"], &first["rules"]["application"]), (&2.into(), &1.into()));
     wait_until("all are in the next epoch", || {
-        (0..4).all(|replica| status(&cluster, replica)["rules"]["core"] == 3)
+        (0..4).all(|replica| status(&cluster, replica)["rules"]["core"] == 2)
     });
     // There, back again, and there: but for the last one.
     (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
@@ -96,22 +97,22 @@ fn upgraded(transport: &[&str]) {
     assert_eq!(versions(&cluster, 0), [None, Some(5), Some(5), Some(4)]);
 
     let standing = json(&upgrade(&cluster, &["status"]));
-    assert_eq!(standing["rules"], "3.1");
+    assert_eq!(standing["rules"], "2.1");
     assert_eq!(standing["possible"], Value::Null);
-    assert_eq!(standing["newest"], "3.2");
+    assert_eq!(standing["newest"], "2.2");
     assert_eq!(standing["in_the_way"].as_array().unwrap()[..], [3]);
     assert_eq!(standing["members"][0]["supports"], "3.2");
     assert_eq!(standing["members"][0]["wire_versions"]["newest"], 5);
-    assert_eq!(standing["members"][3]["state"], "holds up rules 3.2: upgrade it");
+    assert_eq!(standing["members"][3]["state"], "holds up rules 2.2: upgrade it");
     let nothing = refusal(&signed(&cluster, &["switch"]));
-    assert!(nothing.contains("no newer rules than 3.1 to switch on"), "{nothing}");
+    assert!(nothing.contains("no newer rules than 2.1 to switch on"), "{nothing}");
     assert!(nothing.contains("upgrade or start replica 3"), "{nothing}");
-    let early = refusal(&signed(&cluster, &["switch", "--rules", "3.2"]));
+    let early = refusal(&signed(&cluster, &["switch", "--rules", "2.2"]));
     assert!(
         early.contains("replica 3 is not ready: its program supports rules up to 3.1"),
         "{early}"
     );
-    assert!(early.contains("must be ready for rules 3.2; not ready: 3"), "{early}");
+    assert!(early.contains("must be ready for rules 2.2; not ready: 3"), "{early}");
     writers.wait_for(100);
 
     put(&mut cluster, &writers, 3, &NEW);
@@ -127,15 +128,15 @@ fn upgraded(transport: &[&str]) {
         (0..4).all(|replica| status(&cluster, replica)["rules"]["application"] == 2)
     });
     let again = refusal(&signed(&cluster, &["switch"]));
-    assert!(again.contains("no newer rules than 3.2"), "{again}");
-    let down = refusal(&signed(&cluster, &["switch", "--rules", "3.1"]));
+    assert!(again.contains("no newer rules than 2.2"), "{again}");
+    let down = refusal(&signed(&cluster, &["switch", "--rules", "2.1"]));
     assert!(down.contains("rules never go down"), "{down}");
 
     // There is no way back now.
     cluster.signal(2, Signal::TERM);
     cluster.ended(2);
     let old = cluster.refused(2, &OLD).stderr;
-    assert!(old.contains("epoch 2 executes by rules 3.2"), "{old}");
+    assert!(old.contains("epoch 2 executes by rules 2.2"), "{old}");
     assert!(old.contains("supports none newer than 3.1"), "{old}");
     cluster.start_replica(2, &NEW);
     writers.wait_for(100);
