@@ -116,6 +116,41 @@ fn members_that_change_have_a_share_of_the_first_threshold_key_beside_a_key_of_t
 }
 
 #[test]
+fn a_share_that_is_not_there_is_a_finding_with_place_and_remedy() {
+    let (_folder, made) = made_with_shares();
+    let (home, member) = (&made.replicas[1], &made.cluster.members[1]);
+    let loaded = load(home, &Overrides::default()).unwrap();
+    let files = ShareFiles::beside(&loaded.node.keys.consensus);
+    let file = files.share_file(made.cluster.epoch, &member.share_key.unwrap());
+    let hidden = file.with_extension("hidden");
+    let said = || loaded.open_keys().map(|_| ()).map_err(|error| error.to_string());
+    assert!(loaded.doubtful_share().is_none());
+    std::fs::rename(&file, &hidden).unwrap();
+    // It may be a learner by now, so it may start.
+    assert_eq!(said(), Ok(()));
+    let doubt = loaded.doubtful_share().unwrap().to_string();
+    assert!(doubt.contains("there is no key file") && doubt.contains("put the share"), "{doubt}");
+    // Nobody begins without a share.
+    std::fs::remove_file(home.begun_file()).unwrap();
+    let refused = said().unwrap_err();
+    let shown = file.display().to_string();
+    assert!(refused.contains(&shown) && refused.contains("restore it"), "{refused}");
+    std::fs::copy(&hidden, &file).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = said().unwrap_err();
+    assert!(refused.contains("mode 0644") && refused.contains("chmod 600"), "{refused}");
+    // The share of another one.
+    std::fs::remove_file(&file).unwrap();
+    let other = load(&made.replicas[2], &Overrides::default()).unwrap().node.keys.consensus;
+    let key = made.cluster.members[2].share_key.unwrap();
+    std::fs::copy(ShareFiles::beside(&other).share_file(made.cluster.epoch, &key), &file).unwrap();
+    let refused = said().unwrap_err();
+    assert!(refused.contains("is not the one of `share_key` of replica 1"), "{refused}");
+    std::fs::rename(&hidden, &file).unwrap();
+    assert_eq!(said(), Ok(()));
+}
+
+#[test]
 fn what_does_not_go_with_threshold_keys_of_members_that_change_is_refused_with_the_remedy() {
     let (_folder, made) = made_with_shares();
     let file = made.client.cluster_file();

@@ -55,7 +55,9 @@ impl ShareFiles {
         Self { consensus: consensus.to_owned() }
     }
 
-    fn share_file(&self, epoch: Epoch, key: &ShareKey) -> PathBuf {
+    /// Where the share of an epoch with this public key lies.
+    #[must_use]
+    pub fn share_file(&self, epoch: Epoch, key: &ShareKey) -> PathBuf {
         let name: String = key[..NAMING_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
         beside(&self.consensus, &format!("share.{epoch}.{name}"))
     }
@@ -85,6 +87,12 @@ impl ShareFiles {
     pub fn share(&self, key: &ShareKey) -> Option<ConsensusKey> {
         let named = self.named("share.").into_iter().map(|(file, _)| file);
         named.filter_map(|file| read_share(&file)).find(|share| share.public_key() == key[..])
+    }
+
+    /// Whether there is a share of any epoch.
+    #[must_use]
+    pub fn has_any(&self) -> bool {
+        self.named("share.").iter().any(|(file, _)| read_share(file).is_some())
     }
 
     /// The key of a generation, which is made if it is not there.
