@@ -17,7 +17,7 @@ use quorate_crypto::SecretKey;
 use tokio::task::JoinSet;
 
 use super::succession::{Chain, Unreached, address, addresses, request_of};
-use super::{Authenticity, Client, ClientConfig};
+use super::{Authenticity, Client, ClientConfig, generation};
 use crate::config::{Cluster, Contact, Member};
 
 /// How long a change may take from its submission to the epoch that it begins.
@@ -270,6 +270,9 @@ pub enum ChangeError {
     /// The replicas refused it, for this reason.
     #[error("{0}")]
     RefusedThere(String),
+    /// A dealing or a complaint came after its words: members are asked for words anew.
+    #[error("the key generation of the change has gone on since members gave their words")]
+    Stale,
     /// The client was turned down.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -298,7 +301,10 @@ pub async fn submit(
     let current = chain.committee();
     // What is refused here would be refused there, and cost an ordered command.
     change.judge(current, current.opening())?;
-    carried_out(change.to_command(), cluster, chain, client).await?;
+    tokio::select! {
+        done = carried_out(change.to_command(), cluster, chain, client) => drop(done?),
+        () = generation::moves_on(change, chain) => return Err(ChangeError::Stale),
+    }
     let next = change.change.ends.next();
     let begins = async {
         loop {

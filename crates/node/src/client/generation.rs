@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner, ENCRYPTION_PROOF_BYTES, PublicKey, Signer as _};
@@ -26,6 +27,9 @@ use crate::config::Cluster;
 /// For how many blocks a generation is open: minutes under load, and as long as it takes where
 /// nobody else orders anything.
 pub const OPEN_BLOCKS: u32 = 100_000;
+
+/// How often members are asked how a generation stands while a change that names it is submitted.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a planned change in a file begins with that brings the beginning of a key generation.
 const MAGIC: &[u8] = b"quorate change and generation 1";
@@ -116,6 +120,37 @@ pub fn under_way(
         current.weight_of(by.iter().copied()) >= current.honest_witness()
     };
     named.values().find(is_said).map(|(plan, _)| plan.clone())
+}
+
+/// Whether a change names a generation as it stands no more, as members of which one is correct
+/// say: a dealing or a complaint came after the words of its members.
+#[must_use]
+pub fn is_stale(
+    change: &SignedChange,
+    current: &Committee,
+    said: &[(ReplicaId, Result<Generating, String>)],
+) -> bool {
+    let Some(shares) = &change.shares else { return false };
+    let stands_otherwise = |told: &Generating| {
+        let generation = told.current.as_ref().filter(|_| told.epoch == current.epoch());
+        generation.is_some_and(|generation| generation.digest() != shares.generation)
+    };
+    let otherwise = said.iter().filter(|(_, told)| told.as_ref().is_ok_and(stands_otherwise));
+    current.weight_of(otherwise.map(|(id, _)| *id)) >= current.honest_witness()
+}
+
+/// Waits until a change [is stale](is_stale). Replicas do not order such a change, nor tell why:
+/// each may be ahead of the change, or behind it.
+pub(super) async fn moves_on(change: &SignedChange, chain: &Chain) {
+    if change.shares.is_none() {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if is_stale(change, chain.committee(), &told(chain.committee(), None).await) {
+            return;
+        }
+    }
 }
 
 /// The generation as most members see it: that of the highest state in which it is.
@@ -228,5 +263,93 @@ pub fn of_file(bytes: &[u8]) -> Result<(SignedChange, Option<Begin>), DecodeErro
             Ok((change, Some(Begin { plan, proofs, approvals })))
         }
         _ => Err(DecodeError::Invalid { field: "beginning of a key generation for this change" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::base::crypto::{ShareKeys, Signature};
+    use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules};
+    use quorate_core::ledger::change::NextShares;
+    use quorate_core::ledger::generation::Generations;
+    use quorate_core::{Digest, Epoch, Height};
+    use quorate_crypto::bls::threshold;
+
+    use super::*;
+
+    fn key(number: u8) -> PublicKey {
+        SecretKey::from_seed(&[number; 32]).public_key()
+    }
+
+    fn committee() -> Committee {
+        let members = (0..4).map(|id| Some(Member::new(ReplicaKey::from(key(id).0)))).collect();
+        let governance = Governance { administrators: vec![key(100)], approvals: 1 };
+        let opening = Opening { after: Digest([1; 32]), height: Height(0) };
+        let own = Committee::with_members(opening.after, Epoch(0), opening, members, governance);
+        let dealt = threshold::deal(4, 3).unwrap();
+        let keys = dealt.shares.iter().map(|share| share.public_key());
+        let keys = (0..4).map(ReplicaId).zip(keys).collect();
+        let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+        own.unwrap().under(rules).with_shares(ShareKeys::new(3, keys).unwrap()).unwrap()
+    }
+
+    /// A change that names this generation.
+    fn change(committee: &Committee, generation: Digest) -> SignedChange {
+        let (members, rules) = (committee.members().to_vec(), committee.rules());
+        let governance = committee.governance().clone();
+        let change = Change { ends: Epoch(0), members, governance, rules };
+        let keys = (**committee.shares().unwrap()).clone();
+        let shares = NextShares { generation, keys, possessions: Vec::new() };
+        let (approvals, ready) = (Vec::new(), Vec::new());
+        SignedChange { change, approvals, ready, shares: Some(Box::new(shares)) }
+    }
+
+    fn step(committee: &Committee, before: &Generations, step: &Step) -> Generations {
+        before.after(step, committee, Height(1)).unwrap().0
+    }
+
+    /// Replicas do not order a change that names an earlier standing, and a client that went on
+    /// with it would wait in vain.
+    #[test]
+    fn a_change_is_stale_once_a_correct_member_says_that_the_generation_has_gone_on() {
+        let committee = committee();
+        let change_of = change(&committee, Digest::default()).change.digest();
+        let dealers = (0..4).map(|id: u8| {
+            let encryption = [id + 1; 32];
+            Dealer { id: ReplicaId(id.into()), key: key(id), encryption }
+        });
+        let dealers = dealers.collect();
+        let plan = Plan { ends: Epoch(0), serial: 1, change: change_of, open_blocks: 100, dealers };
+        let approvals = vec![(key(100), Signature::NONE)];
+        let begins = Step::Begin { plan: plan.clone(), proofs: vec![[0; 64]; 4], approvals };
+        let begun = step(&committee, &Generations::default(), &begins);
+        let (dealing, signature) = (Bytes::from_static(b"dealt"), Signature::NONE);
+        let deals = Step::Deal { plan, dealer: ReplicaId(0), dealing, signature };
+        let dealt = step(&committee, &begun, &deals);
+        let told = |epoch: u64, generations: &Generations| Generating {
+            epoch: Epoch(epoch),
+            height: Height(2),
+            next_serial: 2,
+            current: generations.current().cloned(),
+            encryption: None,
+            waits_for: Bytes::new(),
+        };
+        let said = |of: [&Generations; 4], epoch| -> Vec<_> {
+            of.iter().zip(0..).map(|(it, id)| (ReplicaId(id), Ok(told(epoch, it)))).collect()
+        };
+        let stale = |change: &SignedChange, said: &[_]| is_stale(change, &committee, said);
+        let early = change(&committee, begun.current().unwrap().digest());
+        assert!(!stale(&early, &said([&begun; 4], 0)));
+        assert!(!stale(&early, &said([&dealt, &begun, &begun, &begun], 0)), "one may lie");
+        assert!(stale(&early, &said([&dealt, &dealt, &begun, &begun], 0)));
+        let late = change(&committee, dealt.current().unwrap().digest());
+        assert!(!stale(&late, &said([&dealt; 4], 0)));
+        // Its epoch has ended: it was made, or another one.
+        assert!(!stale(&early, &said([&dealt; 4], 1)));
+        let mut silent = said([&dealt; 4], 0);
+        silent.iter_mut().skip(1).for_each(|it| it.1 = Err("no answer".to_owned()));
+        assert!(!stale(&early, &silent));
+        let plain = SignedChange { shares: None, ..early };
+        assert!(!stale(&plain, &said([&dealt; 4], 0)), "it names no generation");
     }
 }

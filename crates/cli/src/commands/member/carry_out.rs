@@ -310,6 +310,11 @@ fn submitted(
     done.map_err(|error| match error {
         ChangeError::Refused(refusal) => refused(known, &refusal),
         ChangeError::RefusedThere(_) => known.failed(&error, "the members are as they were"),
+        ChangeError::Stale => known.failed(
+            &error,
+            "see what the key generation waits for (`quorate member status`), and give the command \
+             again",
+        ),
         ChangeError::Client(_) => {
             known.failed(&error, "look whether it was made (`quorate member status`), or try again")
         }

@@ -116,7 +116,11 @@ pub(super) fn has_failed(known: &Known, change: &SignedChange) -> bool {
 
 /// Whether a change was refused since the generation stands otherwise by now.
 pub(super) fn is_stale(done: &Result<(), ChangeError>) -> bool {
-    matches!(done, Err(ChangeError::RefusedThere(why)) if *why == Refusal::Stale.to_string())
+    match done {
+        Err(ChangeError::Stale) => true,
+        Err(ChangeError::RefusedThere(why)) => *why == Refusal::Stale.to_string(),
+        _ => false,
+    }
 }
 
 /// What `quorate member status` tells of key generations.
