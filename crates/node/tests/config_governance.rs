@@ -117,12 +117,12 @@ fn members_that_change_have_a_share_of_the_first_threshold_key_beside_a_key_of_t
 
 #[test]
 fn a_share_that_is_not_there_is_a_finding_with_place_and_remedy() {
-    let (_folder, made) = made_with_shares();
+    let (folder, made) = made_with_shares();
     let (home, member) = (&made.replicas[1], &made.cluster.members[1]);
     let loaded = load(home, &Overrides::default()).unwrap();
     let files = ShareFiles::beside(&loaded.node.keys.consensus);
     let file = files.share_file(made.cluster.epoch, &member.share_key.unwrap());
-    let hidden = file.with_extension("hidden");
+    let hidden = folder.path().join("hidden");
     let said = || loaded.open_keys().map(|_| ()).map_err(|error| error.to_string());
     assert!(loaded.doubtful_share().is_none());
     std::fs::rename(&file, &hidden).unwrap();
