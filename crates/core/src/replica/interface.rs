@@ -251,7 +251,7 @@ pub enum Action<T: Types> {
         chunk: u32,
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
-    WriteSnapshot(Box<SnapshotMeta<T>>, SnapshotHandle),
+    WriteSnapshot(Box<SnapshotMeta<T>>, Box<SnapshotHandle>),
     /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
     /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
     /// and blocks at or below its height.

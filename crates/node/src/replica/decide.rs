@@ -553,7 +553,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.archive.ask(Task::Chunk { to, height, chunk });
             }
             Action::WriteSnapshot(meta, handle) => {
-                self.archive.write(Task::Snapshot(meta, Box::new(handle)));
+                self.archive.write(Task::Snapshot(meta, handle));
             }
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
             Action::EpochBegan(committee) => self.begin_epoch(*committee),
