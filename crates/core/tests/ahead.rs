@@ -26,7 +26,7 @@ fn sent_to_one(replicas: usize, dissemination: Dissemination) -> Cluster {
     cluster
 }
 
-/// What was sent, by kind: messages, and bodies in them.
+/// The messages that were sent, by kind, and the bodies in them.
 type Counts = Rc<RefCell<BTreeMap<&'static str, (usize, usize)>>>;
 
 fn count(counts: &Counts, peer: &Peer) {

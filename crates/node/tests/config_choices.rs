@@ -435,6 +435,9 @@ fn frames_do_not_travel_ahead_with_pbft() {
         "{error}"
     );
     assert!(error.ends_with("where:  flag --set\n  remedy: set it to \"direct\""), "{error}");
+    world.set("protocol = \"hotstuff-chained\"");
+    let error = world.error_with(&[ahead[0], ("view_timeout.kind", "adaptive")]);
+    assert!(error.contains("views would be given up while their leaders wait"), "{error}");
 }
 
 #[test]

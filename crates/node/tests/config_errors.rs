@@ -99,7 +99,7 @@ fn a_key_that_resembles_none_lists_the_table() {
          remedy: remove it; the keys here are level, format\n\
          unknown key `telemetry`\n  \
          where:  NET/replica-1/config/node.toml, line 3\n  \
-         remedy: remove it; the keys here are replica, [keys], [storage], [listen], [http], [clients], [view_timeout], [processor], [pipeline], [log], [tracing], [laboratory], [laboratory.accelerator], [service]"
+         remedy: remove it; the keys here are replica, dissemination, [keys], [storage], [listen], [http], [clients], [view_timeout], [processor], [pipeline], [log], [tracing], [laboratory], [laboratory.accelerator], [service]"
     );
 }
 

@@ -189,9 +189,6 @@ pub fn run<F: Family>(
     if lies {
         F::lies(cluster, &mut rng, plan.adversary.as_ref());
     }
-    if !trouble.changes() {
-        draw::clients_of_one(cluster, seed);
-    }
     // What is looked at besides knows one committee.
     if seed.is_multiple_of(4) && !trouble.changes() {
         F::watch_strictly(cluster);

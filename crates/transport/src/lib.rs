@@ -131,8 +131,8 @@ pub struct Limits {
     /// The time for which a client's connection may keep what it holds, and release nothing, while
     /// others wait for room.
     pub held_for: Duration,
-    /// Bytes that the system may hold over TCP that it has not sent, if there is a bound (on Linux).
-    /// Messages cannot go before what it holds: see [`Peers::broadcast_behind`].
+    /// Bytes that the system may hold over TCP that it has not sent, if there is a bound (on
+    /// Linux). Messages cannot go before what it holds: see [`Peers::broadcast_behind`].
     pub not_sent_bytes: Option<u32>,
 }
 

@@ -8,9 +8,11 @@ mod rules;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_node::client::Client;
+use quorate_node::http::ask_json;
 use quorate_node::launch::last_http_address;
 use rustix::process::{Pid, Signal};
 
@@ -112,6 +114,13 @@ fn views_that_are_lost_are_told() {
         fire(&cluster, 0).contains(alert("timeouts"))
     });
     wait_for(&cluster, 0, &["timeouts"]);
+    // What each of them cost beside its time-out is measured.
+    let address = last_http_address(&cluster.data(0)).unwrap();
+    let status = ask_json(&address, "/status", Duration::from_secs(60)).unwrap();
+    let number = |name: &str| status["numbers"][name].as_u64().unwrap();
+    let left = number("failed_views_left_total");
+    assert!((1..=number("timeouts_total")).contains(&left), "{status}");
+    assert!(number("failed_views_left_nanoseconds_total") > 0, "{status}");
 }
 
 /// A replica that lost its data waits for the others to testify, and does not vote for a while.

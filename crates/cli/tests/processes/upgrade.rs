@@ -77,6 +77,11 @@ fn versions(cluster: &Cluster, replica: usize) -> Vec<Option<u64>> {
     members.iter().map(|member| member["wire_version"].as_u64()).collect()
 }
 
+/// Waits until replica 0 speaks these versions with the others: a connection may just be made anew.
+fn wait_for_versions(cluster: &Cluster, expected: &[Option<u64>]) {
+    wait_until("replica 0 speaks these versions", || versions(cluster, 0) == expected);
+}
+
 fn upgraded(transport: &[&str]) {
     let init = [transport, &["--administrators", "1"]].concat();
     let mut cluster = Cluster::start(&init, &SETTINGS);
@@ -91,10 +96,10 @@ fn upgraded(transport: &[&str]) {
     });
     // There, back again, and there: but for the last one.
     (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
-    assert_eq!(versions(&cluster, 0), [None, Some(5), Some(5), Some(5)]);
+    wait_for_versions(&cluster, &[None, Some(5), Some(5), Some(5)]);
     (0..4).for_each(|replica| put(&mut cluster, &writers, replica, &OLD));
     (0..3).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
-    assert_eq!(versions(&cluster, 0), [None, Some(5), Some(5), Some(4)]);
+    wait_for_versions(&cluster, &[None, Some(5), Some(5), Some(4)]);
 
     let standing = json(&upgrade(&cluster, &["status"]));
     assert_eq!(standing["rules"], "2.1");

@@ -26,8 +26,9 @@
 //! Bytes are those of the encodings. Whoever decodes a frame out of a much larger buffer that it
 //! shares with nothing else to be kept should copy it before it is put in.
 
+mod batch;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::crypto::PublicKey;
@@ -35,11 +36,6 @@ use crate::base::types::{ReplicaId, Sequence, SessionId, Time};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::outcome::{Outcome, Refusal};
 use crate::ledger::sessions::{Sessions, Standing};
-
-/// Of frames that one replica passed on, or its clients, no more are looked at for a block once
-/// those of so many sessions were [put off](Mempool::ready_batch). So a replica whose frames nobody
-/// else holds delays nobody else's, and making a block stays cheap.
-const MOST_PUT_OFF: usize = 1024;
 
 /// How much may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,6 +274,7 @@ impl Mempool {
         let room = origin.room();
         if let Some(arrival) = self.by_id.get(&frame.id()).copied() {
             self.promote(arrival, room);
+            self.came_from_its_client(arrival, origin);
             return Admission::Known;
         }
         match sessions.standing(&frame) {
@@ -318,6 +315,17 @@ impl Mempool {
         self.discount(&frame, Room::Learnt);
         if let Some(entry) = self.by_arrival.get_mut(&arrival) {
             entry.room = Room::Submitted;
+        }
+    }
+
+    /// A frame that another replica passed on came from its client as well: it takes up nothing of
+    /// that replica's share, and does not wait until others tell of it.
+    fn came_from_its_client(&mut self, arrival: u64, origin: Origin) {
+        let Some(entry) = self.by_arrival.get_mut(&arrival) else { return };
+        let (Origin::RelayedBy(peer), Origin::Client) = (entry.origin, origin) else { return };
+        entry.origin = origin;
+        if let Some(usage) = self.peers.get_mut(&peer) {
+            usage.subtract(&entry.frame);
         }
     }
 
@@ -365,70 +373,6 @@ impl Mempool {
                 self.lanes.remove(&lane_id(frame));
             }
         }
-    }
-
-    /// What the next block may hold: frames that `in_ancestors` says are in none of the blocks
-    /// between it and the last one committed, as many as fit, and at least one if there is any.
-    ///
-    /// Costs what it returns and what is in the ancestors, not what the mempool holds.
-    #[must_use]
-    pub fn batch(
-        &self,
-        in_ancestors: &dyn Fn(&FrameId) -> bool,
-        max_commands: usize,
-        max_bytes: usize,
-    ) -> Vec<SharedFrame> {
-        self.ready_batch(in_ancestors, &|_| true, max_commands, max_bytes)
-    }
-
-    /// The same, without frames that `is_ready` says are to wait, and those behind them in their
-    /// session.
-    #[must_use]
-    pub fn ready_batch(
-        &self,
-        in_ancestors: &dyn Fn(&FrameId) -> bool,
-        is_ready: &dyn Fn(&FrameId) -> bool,
-        max_commands: usize,
-        max_bytes: usize,
-    ) -> Vec<SharedFrame> {
-        let mut batch = Vec::new();
-        let (mut commands, mut bytes) = (0, 0);
-        // How far each lane was looked through.
-        let mut seen: BTreeMap<LaneId, Place> = BTreeMap::new();
-        let mut put_off = BTreeSet::new();
-        let mut put_off_of: BTreeMap<Option<ReplicaId>, usize> = BTreeMap::new();
-        for entry in self.by_arrival.values() {
-            let source = entry.brought_by();
-            if put_off_of.get(&source).is_some_and(|lanes| *lanes >= MOST_PUT_OFF) {
-                continue;
-            }
-            let (lane_id, until) = (lane_id(&entry.frame), place(&entry.frame));
-            let from = match seen.get(&lane_id) {
-                _ if put_off.contains(&lane_id) => continue,
-                Some(last) if *last >= until => continue,
-                Some(last) => Bound::Excluded(*last),
-                None => Bound::Unbounded,
-            };
-            let Some(lane) = self.lanes.get(&lane_id) else { continue };
-            for frame in lane.frames.range((from, Bound::Included(until))).map(|(_, frame)| frame) {
-                if in_ancestors(&frame.id()) {
-                    continue;
-                }
-                if !is_ready(&frame.id()) {
-                    put_off.insert(lane_id);
-                    *put_off_of.entry(source).or_default() += 1;
-                    break;
-                }
-                commands += frame.count() as usize;
-                bytes += frame.encoded_bytes().len();
-                if !batch.is_empty() && (commands > max_commands || bytes > max_bytes) {
-                    return batch;
-                }
-                batch.push(Arc::clone(frame));
-            }
-            seen.insert(lane_id, until);
-        }
-        batch
     }
 
     /// Removes what a block that was committed and executed held; `sessions` is the state behind

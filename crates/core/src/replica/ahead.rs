@@ -30,8 +30,8 @@
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
 //!   a frame waits for it, 50 ms at most. It asks somebody who may lie too, and 50 ms later the
-//!   proposer. Who told of a frame and did not send it is not asked for [`SILENT_FOR`], unless it
-//!   sends one after all. So a liar gains 50 ms in so much time, and not with each block.
+//!   proposer. A replica that told of a frame and did not send it is not asked for [`SILENT_FOR`],
+//!   unless it sends one after all. So a liar gains 50 ms in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
@@ -54,6 +54,9 @@ const MOST_TOLD: usize = 8192;
 /// long.
 const TOLD_A_MILLISECOND: u64 = 64;
 
+/// A message that tells of fewer costs as much.
+const LEAST_TOLD: usize = 16;
+
 /// A peer that did not send what it told of is not asked again for so long.
 const SILENT_FOR: Duration = Duration::from_secs(10);
 
@@ -61,7 +64,7 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 /// what it sends for that is bounded, whatever their number.
 const PAUSE_EACH: Duration = Duration::from_millis(1);
 
-/// Who holds which frames, and what is still to be told.
+/// The holders of each frame, and what this replica still has to tell.
 #[derive(Debug)]
 pub(super) struct Ahead {
     dissemination: Dissemination,
@@ -139,13 +142,15 @@ impl Ahead {
         self.dissemination == Dissemination::Ahead
     }
 
-    /// A peer holds these frames, or says so.
-    pub fn note(&mut self, from: ReplicaId, ids: impl IntoIterator<Item = ShortId>) {
-        let Some(told) = self.told.get_mut(from) else { return };
+    /// A peer holds these frames, or says so. Whether that is news of any.
+    pub fn note(&mut self, from: ReplicaId, ids: impl IntoIterator<Item = ShortId>) -> bool {
+        let Some(told) = self.told.get_mut(from) else { return false };
+        let mut is_news = false;
         for id in ids {
             if !self.holders.entry(id).or_default().insert(from) {
                 continue;
             }
+            is_news = true;
             told.ids.push_back(id);
             if told.ids.len() > MOST_TOLD
                 && let Some(oldest) = told.ids.pop_front()
@@ -153,6 +158,7 @@ impl Ahead {
                 forget(&mut self.holders, from, oldest);
             }
         }
+        is_news
     }
 
     /// A peer tells what it holds, and of what it does not tell it holds nothing. Whether so much
@@ -162,7 +168,8 @@ impl Ahead {
         told.tells = true;
         let nanoseconds =
             |frames: u64| Duration::from_nanos(frames * 1_000_000 / TOLD_A_MILLISECOND);
-        let paid_at = told.paid_at.max(now).after(nanoseconds(count as u64));
+        // A message has a price, too.
+        let paid_at = told.paid_at.max(now).after(nanoseconds(count.max(LEAST_TOLD) as u64));
         let has_room = paid_at <= now.after(nanoseconds(MOST_TOLD as u64));
         if has_room {
             told.paid_at = paid_at;
@@ -247,7 +254,7 @@ impl Ahead {
         }
     }
 
-    /// What is told now.
+    /// The frames to tell of now.
     pub fn take_due(&mut self, now: Time) -> Option<Vec<ShortId>> {
         if self.to_tell.is_empty() || now < self.tells_at {
             return None;

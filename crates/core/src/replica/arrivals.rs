@@ -6,9 +6,9 @@
 //! this grow.
 //!
 //! Bodies that travel ahead (`ahead`) are waited for before somebody is asked who told of them, and
-//! the proposer is next. Each wait in vain halves the next one, and each body that comes doubles it:
-//! a replica that withholds bodies gains a few waits. Who told of a body and does not send it is
-//! named, so that it is not asked again for a while.
+//! the proposer is next. Each wait in vain halves the next one, and each body that comes doubles
+//! it: a replica that withholds bodies gains a few waits. Who told of a body and does not send it
+//! is named, so that it is not asked again for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ struct Arrival<T: Types> {
     deadline: Time,
 }
 
-/// What is to be asked for, and of whom.
+/// The bodies to ask for, and the peers to ask.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Overdue {
     /// The peers to ask.
@@ -191,6 +191,12 @@ impl<T: Types> Arrivals<T> {
         }
         waiting.push(arrival);
         Lacking { any: true, to_ask }
+    }
+
+    /// Whether a proposal waits for this body.
+    #[must_use]
+    pub fn lacks(&self, id: &FrameId) -> bool {
+        self.by_peer.iter().flatten().any(|arrival| arrival.lacks(id))
     }
 
     /// A body has come, from whomever.

@@ -65,7 +65,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             PeerMessage::Frames(frames) => {
                 if self.payload.arrivals.deadline().is_some() {
-                    self.ahead.sent(from);
+                    if frames.iter().any(|frame| self.payload.arrivals.lacks(&frame.id())) {
+                        self.ahead.sent(from);
+                    }
                     self.on_offered_frames(now, (from, false), frames, fx);
                 }
             }

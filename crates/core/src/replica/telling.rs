@@ -50,8 +50,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if !self.ahead.tells(now, from, ids.len()) {
             return;
         }
-        self.ahead.note(from, ids.iter().copied());
-        if self.ahead.has_put_off() {
+        let is_news = self.ahead.note(from, ids.iter().copied());
+        if is_news && self.ahead.has_put_off() {
             self.consult(now, protocol::Input::Wake, fx);
         }
     }

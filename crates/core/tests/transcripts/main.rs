@@ -37,7 +37,7 @@ const SCENARIOS: [&str; 6] = [
 ];
 
 /// What is shown beside.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 31] = [
     "01_silence_and_waking",
     "02_sent_to_one_with_a_dead_leader",
     "03_lost_data",
@@ -45,9 +45,13 @@ const OTHERS: [&str; 27] = [
     "05_view_jump",
     "06_bad_certificates",
     "07_bodies_apart",
-    "08_frames_ahead",
     "carousel/skips_a_crashed_leader",
     "hotstuff-2/wait_for_delta",
+    "frames-ahead/dead_replica",
+    "frames-ahead/passed_on_to_the_leader_alone",
+    "frames-ahead/told_by_a_quorum",
+    "frames-ahead/withheld_from_one",
+    "frames-ahead/word_is_lost",
     "linear/complaint",
     "linear/dead_collector",
     "linear/next_time",

@@ -85,8 +85,8 @@ impl Sampling {
     }
 
     /// How many failed views replicas left, each counted at each replica, and the mean of what one
-    /// cost in milliseconds; if there were any. (A replica that is started anew counts from zero, so
-    /// a run in which one was may have none.)
+    /// cost in milliseconds; if there were any. (A replica that is started anew counts from zero,
+    /// so a run in which one was may have none.)
     pub(super) fn failed_views(&self) -> Option<(u64, f64)> {
         let left = self.grown(FAILED_VIEWS);
         let milliseconds = self.grown(FAILED_VIEWS_NANOSECONDS) / 1e6;

@@ -26,7 +26,7 @@ use quorate_transport::{ClientListener, Room};
 use super::archive::{Archive, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
-use super::events::OtherRoot;
+use super::events::Trouble;
 use super::generating::Board;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::keyring::Keyring;
@@ -176,10 +176,8 @@ pub struct Reach<T: Types> {
     pub executed: Vec<SharedFrame>,
     /// Nothing else waits for the deciding thread.
     pub idle: bool,
-    /// Proposals that carry another state root than this replica computed.
-    pub other_root: OtherRoot,
-    /// When this replica gave up on a view, if it has not voted since.
-    pub gave_up_at: Option<Instant>,
+    /// What failed of late.
+    pub trouble: Trouble,
     /// What the application is called.
     pub application: String,
     /// Why the replica must stop, if it must.

@@ -24,6 +24,15 @@ pub struct OtherRoot {
     told: Option<(Height, Instant)>,
 }
 
+/// What failed of late, for those who look for the cause.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    /// Proposals that carry another state root than this replica computed.
+    pub other_root: OtherRoot,
+    /// When this replica gave up on a view, if it has not voted since.
+    gave_up_at: Option<Instant>,
+}
+
 impl OtherRoot {
     /// Notes one more. Whether it is worth a line in the log: no height has two, and there is some
     /// time between them.
@@ -68,7 +77,7 @@ impl<T: Types> Reach<T> {
             Event::Proposed { .. } => metrics.proposals_total.add(1),
             Event::Voted { .. } => {
                 metrics.votes_total.add(1);
-                if let Some(gave_up_at) = self.gave_up_at.take() {
+                if let Some(gave_up_at) = self.trouble.gave_up_at.take() {
                     let nanoseconds = gave_up_at.elapsed().as_nanos() as u64;
                     metrics.failed_views_left_total.add(1);
                     metrics.failed_views_left_nanoseconds_total.add(nanoseconds);
@@ -76,7 +85,7 @@ impl<T: Types> Reach<T> {
             }
             Event::TimedOut(view) => {
                 metrics.timeouts_total.add(1);
-                self.gave_up_at = Some(Instant::now());
+                self.trouble.gave_up_at = Some(Instant::now());
                 tracing::debug!(%view, "gave up on a view");
             }
             Event::TooSlow { view, leader } => {
@@ -88,7 +97,7 @@ impl<T: Types> Reach<T> {
             }
             Event::RootDiffers { view, proposer, height, ours, theirs } => {
                 metrics.state_root_differences_total.add(1);
-                if self.other_root.note(*view, *height) {
+                if self.trouble.other_root.note(*view, *height) {
                     tracing::warn!(
                         application = self.application, %height, ours = %ours, proposed = %theirs, %proposer,
                         "my state root differs from the proposal's at this height, and I do not vote for it: \
@@ -98,7 +107,7 @@ impl<T: Types> Reach<T> {
                     );
                 }
                 metrics.state_root_differs_at.set(height.0);
-                metrics.state_root_differs_views.set(self.other_root.views);
+                metrics.state_root_differs_views.set(self.trouble.other_root.views);
             }
             Event::Equivocation { proposer, view } => {
                 let is_worth_a_line = metrics.equivocations_total.note();
@@ -130,7 +139,7 @@ impl<T: Types> Reach<T> {
 
     /// Notes what is committed, for peers that ask for it and for people.
     pub(super) fn committed(&mut self, blocks: &[BlockOf<T>]) {
-        if !blocks.is_empty() && std::mem::take(&mut self.other_root.views) > 0 {
+        if !blocks.is_empty() && std::mem::take(&mut self.trouble.other_root.views) > 0 {
             self.metrics.state_root_differs_at.set(0);
             self.metrics.state_root_differs_views.set(0);
         }

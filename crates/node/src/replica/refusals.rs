@@ -10,15 +10,13 @@
 //! frame again after a pause that doubles. At a low rate that makes some hundred refusals a second.
 //!
 //! # Who pays
-//! The client's key pays where a signature of it has held on the same connection, so a key with
-//! many connections counts as one. Anybody can write another's key into a frame. So until a
-//! signature has held, the connection pays itself, and has a small allowance: its client has little
-//! under way.
+//! The connection. Its key cannot: anybody may write another's key into a frame, and send again
+//! what its holder signed once, so the holder would pay for what others do. A connection on which
+//! no signature of the key has held has a small allowance: its client has little under way.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use quorate_core::base::crypto::PublicKey;
 use quorate_transport::ConnectionId;
 
 /// Refusals that are answered.
@@ -30,23 +28,24 @@ pub(super) struct Allowance {
     pub(super) a_second: u32,
 }
 
-/// The allowance of a key.
-pub(super) const OF_KEY: Allowance = Allowance { at_once: 1024, a_second: 1024 };
-/// The allowance of a connection: more than a client sends again when it has connected anew.
-pub(super) const OF_CONNECTION: Allowance = Allowance { at_once: 64, a_second: 16 };
+/// The allowance of a connection on which a signature of the key has held.
+pub(super) const PROVEN: Allowance = Allowance { at_once: 1024, a_second: 512 };
+/// That of another one: more than a client sends again when it has connected anew.
+pub(super) const UNPROVEN: Allowance = Allowance { at_once: 64, a_second: 16 };
 /// Longest pause of a connection, and as much may be owed: a client that mends its ways is heard
 /// again.
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
 /// Accounts above which those that owe nothing are looked for, and closed.
 const MANY: usize = 1024;
 
-/// Who pays for a refusal.
+/// Who pays for a refusal: a connection, for frames of a key of which a signature has held on it,
+/// or apart from those for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Payer {
-    /// A client, on any of its connections.
-    Key(PublicKey),
-    /// A connection on which no signature of the key that it names has held.
-    Connection(ConnectionId),
+    /// A signature of the frame's key has held.
+    Proven(ConnectionId),
+    /// None has.
+    Unproven(ConnectionId),
 }
 
 /// The accounts of all who were refused lately.
@@ -77,8 +76,8 @@ const BILLION: i64 = 1_000_000_000;
 impl Account {
     fn new(payer: Payer, since: Instant) -> Self {
         let allowance = match payer {
-            Payer::Key(_) => OF_KEY,
-            Payer::Connection(_) => OF_CONNECTION,
+            Payer::Proven(_) => PROVEN,
+            Payer::Unproven(_) => UNPROVEN,
         };
         let mut account = Self { allowance, left: 0, since };
         account.left = account.full();
@@ -120,7 +119,8 @@ impl Refusals {
 
     /// `connection` is gone.
     pub fn forget(&mut self, connection: ConnectionId) {
-        self.accounts.remove(&Payer::Connection(connection));
+        self.accounts.remove(&Payer::Proven(connection));
+        self.accounts.remove(&Payer::Unproven(connection));
     }
 
     /// Closes accounts that owe nothing, whenever there are twice as many as there were left. An

@@ -376,8 +376,8 @@ impl<T: Types> Requests<T> {
     /// read for a while.
     fn may_answer(&mut self, connection: ConnectionId, key: &PublicKey, now: Instant) -> bool {
         let payer = match self.standings.is_of(connection, key) {
-            true => Payer::Key(*key),
-            false => Payer::Connection(connection),
+            true => Payer::Proven(connection),
+            false => Payer::Unproven(connection),
         };
         let pause = self.refusals.bill(payer, now);
         if let Some(pause) = pause {

@@ -28,7 +28,7 @@ use super::decide::{Decider, End, Reach, Turns};
 use super::desk::Desk;
 use super::doorbell::Doorbell;
 use super::epochs::Epochs;
-use super::events::OtherRoot;
+use super::events::Trouble;
 use super::feed::Watchers;
 use super::generating::Board;
 use super::giving_way::spawn_low;
@@ -403,8 +403,7 @@ impl Setup {
             clock: StageClock::new(Arc::clone(metrics)),
             follower: Follower::new(shared.traces.clone().map(Tracer::new)),
             idle: false,
-            other_root: OtherRoot::default(),
-            gave_up_at: None,
+            trouble: Trouble::default(),
             application: self.application.clone(),
             halted: None,
         })

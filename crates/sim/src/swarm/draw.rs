@@ -10,7 +10,6 @@ use quorate_core::protocols::hotstuff::rules::{self, Rules};
 use quorate_core::replica::{Ancestors, Dissemination};
 
 use super::{Plan, Trouble};
-use crate::client::Targets;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -86,10 +85,7 @@ pub(super) fn config(rng: &mut Rng, seed: u64, plan: &Plan, trouble: Trouble) ->
         retire: rng.percent(50),
         encodes: rng.percent(25),
         sync_micros: later(seed).pick(&[(0, 0), (0, 0), (0, 0), (100, 1_000)]),
-        dissemination: match travelling(seed).percent(33) {
-            true => Dissemination::Ahead,
-            false => Dissemination::Direct,
-        },
+        dissemination: Dissemination::Direct,
         ..Config::default()
     };
     let config = with_large_blocks(&mut size, config);
@@ -106,28 +102,6 @@ pub(super) fn later(seed: u64) -> Rng {
 /// The same for what was drawn last of all.
 fn latest(seed: u64) -> Rng {
     Rng::new(seed.rotate_left(32))
-}
-
-/// The same for how frames travel: ahead of proposals in one run of three.
-fn travelling(seed: u64) -> Rng {
-    Rng::new(seed.rotate_left(16))
-}
-
-/// Where frames travel ahead, some clients send to one replica that neither lies nor is gone in the
-/// end.
-pub(super) fn clients_of_one<F: Family>(cluster: &mut Cluster<F>, seed: u64) {
-    if cluster.config.dissemination == Dissemination::Direct {
-        return;
-    }
-    let mut rng = travelling(!seed);
-    let slots = 0..cluster.config.replicas;
-    let correct: Vec<usize> = slots.filter(|slot| !cluster.slots[*slot].faulty).collect();
-    for client in 0..cluster.clients.len() {
-        if rng.percent(70) {
-            let replica = rng.pick(&correct);
-            cluster.turn_client_to(client, Targets::One { replica, relay: true });
-        }
-    }
 }
 
 /// So many replicas there are where members change.

@@ -232,7 +232,9 @@ impl<T: Transaction> Avalanche<T> {
         for poll in self.polls.take_expired(now) {
             self.expire(now, poll, past, fx);
         }
-        self.waiting.expire(now);
+        for (peer, poll) in self.waiting.expire(now) {
+            self.refuse(peer, Some(poll), fx);
+        }
         self.wake_stuck(now, past);
         self.no_op(now, past, fx);
     }

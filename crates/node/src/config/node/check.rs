@@ -1,7 +1,9 @@
 //! What the keys of `node.toml` say together, and beside `cluster.toml`.
 
 use super::{Node, SCHEMA, ViewTimeout, http, traces};
-use crate::config::choice::{Application, DisseminationName, ProtocolName, StateStore};
+use crate::config::choice::{
+    Application, DisseminationName, ProtocolName, StateStore, TimeoutKind,
+};
 use crate::config::cluster::Cluster;
 use crate::config::finding::{Finding, Place};
 use crate::config::quantity::HumanDuration;
@@ -18,15 +20,7 @@ pub(in crate::config) fn check(
     warnings: &mut Vec<Finding>,
 ) {
     check_timeouts(node, settings, cluster, findings);
-    if node.dissemination == DisseminationName::Ahead && cluster.protocol == ProtocolName::Pbft {
-        findings.push(Finding::new(
-            "`dissemination` is \"ahead\", and the protocol is \"pbft\": its backups give up a primary that \
-             lets their clients' frames wait, and would give up a correct one"
-                .to_owned(),
-            settings.source("dissemination"),
-            "set it to \"direct\"",
-        ));
-    }
+    check_dissemination(node, settings, cluster, findings);
     check_places(node, settings, findings, warnings);
     if node.storage.state == StateStore::Disk && cluster.application != Application::Kv {
         findings.push(Finding::new(
@@ -48,6 +42,36 @@ pub(in crate::config) fn check(
             format!("`{key}` is \"{value}\", but `laboratory.enabled` is false in node.toml"),
             agreed(key),
             format!("{instead}; or, where nothing is at stake, set laboratory.enabled = true"),
+        ));
+    }
+}
+
+/// A leader may let frames that travel ahead wait for half of `view_timeout.base`. Nobody may have
+/// given its view up by then.
+fn check_dissemination(
+    node: &Node,
+    settings: &Settings,
+    cluster: &Cluster,
+    findings: &mut Vec<Finding>,
+) {
+    if node.dissemination == DisseminationName::Direct {
+        return;
+    }
+    let place = || settings.source("dissemination");
+    if cluster.protocol == ProtocolName::Pbft {
+        findings.push(Finding::new(
+            "`dissemination` is \"ahead\", and the protocol is \"pbft\": its backups give up a primary that \
+             lets their clients' frames wait, and would give up a correct one",
+            place(),
+            "set it to \"direct\"",
+        ));
+    }
+    if node.view_timeout.kind == TimeoutKind::Adaptive {
+        findings.push(Finding::new(
+            "`dissemination` is \"ahead\", and `view_timeout.kind` is \"adaptive\": views would be given up \
+             while their leaders wait for frames",
+            place(),
+            "set it to \"direct\", or view_timeout.kind to \"exponential\"",
         ));
     }
 }

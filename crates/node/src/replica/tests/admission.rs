@@ -23,7 +23,7 @@ use super::requests::{CHAIN, Stage, stage_of};
 use crate::replica::admission::Admission;
 use crate::replica::desk::Work as _;
 use crate::replica::epochs::Epochs;
-use crate::replica::refusals::{OF_CONNECTION, OF_KEY};
+use crate::replica::refusals::{PROVEN, UNPROVEN};
 
 fn key(number: u8) -> SecretKey {
     SecretKey::from_seed(&[number; 32])
@@ -226,31 +226,21 @@ const MANY: u64 = 20_000;
 async fn a_client_that_goes_on_gets_no_answers_and_others_do() {
     let mut stage = used_up().await;
     let answers = answered(&mut stage, ConnectionId(1), MANY);
-    assert!((u64::from(OF_KEY.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
+    assert!((u64::from(PROVEN.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
     let others = (1..=100).map(|number| frame(2, 6, number)).collect();
     assert_eq!(outcome_over(&mut stage, ConnectionId(2), others), (100, 100));
 }
 
-/// A key with many connections is one client. It has shown on each that the key is its own.
-#[tokio::test]
-async fn many_connections_of_a_key_have_one_allowance() {
-    let mut stage = used_up().await;
-    let connections = 2..20;
-    for connection in connections.clone() {
-        stage.stage.standings.good(ConnectionId(connection), public(1));
-    }
-    answered(&mut stage, ConnectionId(1), MANY);
-    let answers = |connection| answered(&mut stage, ConnectionId(connection), 100);
-    let answers: u64 = connections.map(answers).sum();
-    assert!(answers < 18 * 100 / 2, "{answers} of 1800 are answered");
-}
-
-/// Anybody can write another's key into a frame: then the connection pays.
+/// Anybody can write another's key into a frame, or send again what its holder signed once: the
+/// connection pays.
 #[tokio::test]
 async fn forged_frames_use_up_nobody_s_allowance() {
     let mut stage = used_up().await;
-    let forger = ConnectionId(2);
-    let answers = answered(&mut stage, forger, MANY);
-    assert!((u64::from(OF_CONNECTION.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
-    assert_eq!(answered(&mut stage, ConnectionId(1), 100), 100);
+    let (forger, repeater) = (ConnectionId(2), ConnectionId(3));
+    stage.stage.standings.good(repeater, public(1));
+    for (stranger, allowance) in [(forger, UNPROVEN), (repeater, PROVEN)] {
+        let answers = answered(&mut stage, stranger, MANY);
+        assert!((u64::from(allowance.at_once)..MANY).contains(&answers), "{answers} of {MANY}");
+        assert_eq!(answered(&mut stage, ConnectionId(1), 100), 100);
+    }
 }

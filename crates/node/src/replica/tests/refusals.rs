@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use quorate_core::base::crypto::PublicKey;
 use quorate_transport::ConnectionId;
 
-use crate::replica::refusals::{LONGEST, OF_CONNECTION, OF_KEY, Payer, Refusals};
-
-const CLIENT: Payer = Payer::Key(PublicKey([1; 32]));
+use crate::replica::refusals::{LONGEST, PROVEN, Payer, Refusals, UNPROVEN};
 
 #[test]
 fn an_allowance_comes_back_and_a_debt_is_the_length_of_the_pause() {
-    let connection = Payer::Connection(ConnectionId(1));
-    for (payer, allowance) in [(CLIENT, OF_KEY), (connection, OF_CONNECTION)] {
+    let connection = ConnectionId(1);
+    for (payer, allowance) in
+        [(Payer::Proven(connection), PROVEN), (Payer::Unproven(connection), UNPROVEN)]
+    {
         let mut refusals = Refusals::default();
         let begin = Instant::now();
         for _ in 0..allowance.at_once {
@@ -25,8 +24,8 @@ fn an_allowance_comes_back_and_a_debt_is_the_length_of_the_pause() {
         assert_eq!(refusals.bill(payer, begin), Some(debt(1)));
         assert_eq!(refusals.bill(payer, begin), Some(debt(2)));
         // What others send is not its business.
-        assert_eq!(refusals.bill(Payer::Key(PublicKey([2; 32])), begin), None);
-        assert_eq!(refusals.bill(Payer::Connection(ConnectionId(2)), begin), None);
+        assert_eq!(refusals.bill(Payer::Proven(ConnectionId(2)), begin), None);
+        assert_eq!(refusals.bill(Payer::Unproven(ConnectionId(2)), begin), None);
         // When the debt is paid, it earns as many a second as before.
         let paid = begin + debt(2) + Duration::from_secs(1);
         for _ in 0..allowance.a_second {
@@ -48,19 +47,14 @@ fn only_those_have_an_account_who_were_refused_lately() {
     let begin = Instant::now();
     let connections = |from: u64| (from..from + 5000).map(ConnectionId);
     for connection in connections(0) {
-        assert_eq!(refusals.bill(Payer::Connection(connection), begin), None);
+        assert_eq!(refusals.bill(Payer::Unproven(connection), begin), None);
     }
     assert_eq!(refusals.len(), 5000, "each owes one");
     connections(0).for_each(|connection| refusals.forget(connection));
     assert_eq!(refusals.len(), 0);
-    let key = |number: u64| {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&number.to_le_bytes());
-        Payer::Key(PublicKey(key))
-    };
     for number in 0..50_000 {
         let now = begin + Duration::from_secs(number / 100);
-        assert_eq!(refusals.bill(key(number), now), None);
+        assert_eq!(refusals.bill(Payer::Proven(ConnectionId(number)), now), None);
     }
     assert!(refusals.len() <= 1024, "{} owe nothing", refusals.len());
 }

@@ -55,7 +55,7 @@ impl Batch {
                 continue;
             }
             match Frame::read(frame) {
-                Ok(Frame::AskPage(_) | Frame::Fetch(_)) if !allowed.to_ask(from) => {
+                Ok(Frame::AskPage(_) | Frame::Fetch(_)) if !allowed.may_ask(from) => {
                     metrics.foul(Foul::TooOften);
                 }
                 Ok(Frame::Messages(messages)) => {
@@ -75,7 +75,7 @@ impl Batch {
 
     fn hear(&mut self, from: ReplicaId, message: Bytes, allowed: &mut Allowed, metrics: &Metrics) {
         match content(message) {
-            Some(Content::Whole(Message::Want(_))) if !allowed.to_want(from) => {
+            Some(Content::Whole(Message::Want(_))) if !allowed.may_want(from) => {
                 metrics.foul(Foul::TooOften);
             }
             Some(content) => self.contents.push((from, content)),
@@ -90,13 +90,13 @@ impl Batch {
 struct Allowed(HashMap<ReplicaId, (u32, u32)>);
 
 impl Allowed {
-    fn to_ask(&mut self, peer: ReplicaId) -> bool {
+    fn may_ask(&mut self, peer: ReplicaId) -> bool {
         let (asked, _) = self.0.entry(peer).or_default();
         *asked += 1;
         planted!("payments-asks-without-end", true, *asked <= ANSWERED)
     }
 
-    fn to_want(&mut self, peer: ReplicaId) -> bool {
+    fn may_want(&mut self, peer: ReplicaId) -> bool {
         let (_, wanted) = self.0.entry(peer).or_default();
         *wanted += 1;
         planted!("payments-wants-without-end", true, *wanted <= WANTED)

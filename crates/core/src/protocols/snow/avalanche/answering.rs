@@ -104,7 +104,8 @@ impl<T: Transaction> Avalanche<T> {
                     }
                 }
                 Insertion::Refused => {
-                    for (peer, poll) in questions {
+                    let above = self.waiting.questions_above(&id);
+                    for (peer, poll) in questions.into_iter().chain(above) {
                         self.refuse(peer, Some(poll), fx);
                     }
                 }
@@ -126,11 +127,14 @@ impl<T: Transaction> Avalanche<T> {
             Ok(parents) => parents,
             Err(refused) => return refused,
         };
-        let Some(victims) = self.dag.room(from, vertex.weight(), &parents, now) else {
-            return Insertion::Refused;
-        };
-        for at in victims {
-            let dropped = self.dag.forget(at);
+        // One after the other: when one is gone, another may have become the only one that holds
+        // a payment, or preferred.
+        loop {
+            let Some(victims) = self.dag.room(from, vertex.weight(), &parents, now) else {
+                return Insertion::Refused;
+            };
+            let Some(at) = victims.first() else { break };
+            let dropped = self.dag.forget(*at);
             self.counts.forgotten += 1;
             self.note_dropped(dropped);
         }
@@ -179,7 +183,7 @@ impl<T: Transaction> Avalanche<T> {
     }
 
     /// A vertex that is not taken is not preferred either.
-    fn refuse(&mut self, to: ReplicaId, poll: Option<u64>, fx: &mut Effects<T>) {
+    pub(super) fn refuse(&mut self, to: ReplicaId, poll: Option<u64>, fx: &mut Effects<T>) {
         self.counts.refused += 1;
         if let Some(poll) = poll {
             let vote = Vote::No(Vec::new());

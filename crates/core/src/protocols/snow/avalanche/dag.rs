@@ -22,10 +22,9 @@ use super::interface::{Conflict, Rule};
 use super::names::{InputId, TransactionId, VertexId};
 use super::settings::Limits;
 use super::slab::Slab;
-use super::state::{Fate, Leaf, Slot, Spent, Tx};
+use super::state::{Bill, Fate, Leaf, Slot, Spent, Tx};
 use super::vertex::{Transaction, Vertex};
 use crate::base::types::{ReplicaId, Time};
-use room::Bill;
 
 /// Vertices looked at for what a negative answer names.
 const LOOKED_AT: usize = 1024;
@@ -146,8 +145,7 @@ impl<T: Transaction> Dag<T> {
     }
 
     /// Those of the vertex and its ancestors that have a transaction that is not preferred, at most
-    /// `most`: what a negative answer names. If none is near, the last that was looked at: it is
-    /// not strongly preferred either.
+    /// `most`: what a negative answer names. If none is near, one that is not.
     pub(super) fn culprits(&mut self, vertex: u32, most: usize) -> Vec<VertexId> {
         let stamp = self.next_stamp();
         let (mut found, mut seen, mut at) = (Vec::new(), vec![vertex], 0);
@@ -157,7 +155,7 @@ impl<T: Transaction> Dag<T> {
         {
             if at == LOOKED_AT {
                 if found.is_empty() {
-                    found.push(self.id(next));
+                    found.push(self.culprit_below(next));
                 }
                 break;
             }
@@ -176,6 +174,25 @@ impl<T: Transaction> Dag<T> {
             at += 1;
         }
         found
+    }
+
+    /// The culprit at the end of one way down from a vertex that is not strongly preferred: it has
+    /// a transaction that is not preferred, or such a parent. The way is as long as the bound on
+    /// depth at most.
+    fn culprit_below(&self, vertex: u32) -> VertexId {
+        let mut at = vertex;
+        loop {
+            let slot = &self.slots[at];
+            let has_one = slot.transactions.iter().flatten().any(|tx| self.txs[*tx].disliked > 0);
+            let is_weak = |parent: &&u32| {
+                let parent = &self.slots[**parent];
+                parent.weak > 0 && !parent.settled
+            };
+            match slot.parents.iter().find(is_weak) {
+                Some(parent) if !has_one => at = *parent,
+                _ => return slot.vertex.id(),
+            }
+        }
     }
 
     pub(super) fn fate(&self, transaction: &TransactionId) -> Option<Fate> {

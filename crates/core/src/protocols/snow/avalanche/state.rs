@@ -77,6 +77,13 @@ pub(super) enum Leaf {
     Spare,
 }
 
+/// What the pending vertices of a peer take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bill {
+    pub(super) vertices: usize,
+    pub(super) weight: usize,
+}
+
 /// A transaction in the graph.
 #[derive(Clone, Debug)]
 pub(super) struct Tx {

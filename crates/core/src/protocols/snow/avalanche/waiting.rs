@@ -111,6 +111,23 @@ impl<T: Transaction> Waiting<T> {
         ready
     }
 
+    /// A vertex was not taken in. Returns the questions about all that wait for it, and for those:
+    /// they go on waiting, but whoever asked need not.
+    pub(super) fn questions_above(&mut self, vertex: &VertexId) -> Vec<(ReplicaId, u64)> {
+        let (mut questions, mut open, mut seen) = (Vec::new(), vec![*vertex], BTreeSet::new());
+        while let Some(id) = open.pop() {
+            for waits in self.on.get(&id).into_iter().flatten() {
+                if let Some(orphan) = self.orphans.get_mut(waits)
+                    && seen.insert(*waits)
+                {
+                    questions.append(&mut orphan.questions);
+                    open.push(*waits);
+                }
+            }
+        }
+        questions
+    }
+
     fn remove(&mut self, id: &VertexId) -> Option<Orphan<T>> {
         let orphan = self.orphans.remove(id)?;
         let weight = orphan.vertex.weight();
@@ -139,10 +156,12 @@ impl<T: Transaction> Waiting<T> {
         self.ends.front().map(|(end, _)| *end)
     }
 
-    /// Gives up on those that waited for too long.
-    pub(super) fn expire(&mut self, now: Time) {
+    /// Gives up on those that waited for too long. Returns the questions about them.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<(ReplicaId, u64)> {
+        let mut questions = Vec::new();
         while let Some((_, id)) = self.ends.pop_front_if(|(end, _)| *end <= now) {
-            self.remove(&id);
+            questions.extend(self.remove(&id).into_iter().flat_map(|orphan| orphan.questions));
         }
+        questions
     }
 }

@@ -21,13 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The most vertices that give way to one.
 const VICTIMS: usize = 64;
 
-/// What pending vertices take.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bill {
-    vertices: usize,
-    weight: usize,
-}
-
 /// Vertices that are to give way, and their weight.
 #[derive(Debug, Default)]
 struct Victims {
