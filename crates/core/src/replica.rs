@@ -27,6 +27,7 @@ pub mod message;
 mod payload;
 mod peers;
 mod pending;
+mod proofs;
 pub mod reads;
 pub mod rejoin;
 mod show;

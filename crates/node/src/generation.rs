@@ -8,21 +8,23 @@
 //! | what the state says | what the member does |
 //! |---|---|
 //! | it is a dealer, and has not dealt | it has its dealing ordered |
-//! | others have dealt | it takes the dealings from blocks that it executes, or asks members |
+//! | others have dealt | it takes the dealings from blocks that it executes, asks members, or reads its log |
 //! | a share for it does not fit | it has a complaint ordered, which disqualifies the dealer |
 //! | enough dealers qualify | it writes its share, and is ready for the change |
 //!
 //! Steps are ordered like commands of any client: in a session of the member's own key.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{PublicKey, ShareKeys, Signer as _};
-use quorate_core::base::membership::ReplicaKey;
+use quorate_core::base::membership::{ReplicaKey, Rules};
 use quorate_core::client::message::{Request, Response};
-use quorate_core::ledger::generation::{Generation, Plan, Standing, Step};
-use quorate_core::{Committee, Digest, Epoch, ReplicaId};
+use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::generation::{Generation, Plan, Standing, Step, dealing_digest};
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_crypto::bls::threshold::generation::{
     self as arithmetic, Complaint, DecryptionKey, Outcome, Round,
@@ -31,6 +33,7 @@ use quorate_crypto::bls::threshold::generation::{
 use crate::client::change::carried_out;
 use crate::client::succession::{Following, addresses, request_of};
 use crate::config::Cluster;
+use crate::replica::Past;
 use crate::replica::epochs::Epochs;
 use crate::replica::generating::{Board, Prepared, Seen};
 
@@ -41,12 +44,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// What was dealt is looked at when nothing came for so long: each look costs arithmetic.
 const COMES_TO_REST: Duration = Duration::from_millis(50);
 
+/// What to do about a generation that is under way, and that no key comes of here.
+const BEGIN_ANEW: &str = "begin it anew (the same change with --begin-anew)";
+
 /// A member's part in key generations.
 pub(crate) struct Part {
     pub cluster: Arc<Cluster>,
     pub following: Following,
     pub epochs: Arc<Epochs>,
     pub board: Arc<Board>,
+    pub past: Past,
+    /// The generation for which the log was searched. What is not there will not come.
+    pub searched: Mutex<Option<(Epoch, u64)>>,
 }
 
 /// What a member waits for.
@@ -183,7 +192,7 @@ impl Part {
         }
         let keys = plan.dealers.iter().map(|dealer| dealer.id).zip(outcome.members).collect();
         let keys = ShareKeys::new(plan.quorum(), keys)
-            .ok_or_else(|| Wait::for_others("its dealers make no key: begin another one"))?;
+            .ok_or_else(|| Wait::for_others(format!("its dealers make no key: {BEGIN_ANEW}")))?;
         if let Some(share) = share {
             let kept = self.board.keyring().shares().keep_share(plan.ends.next(), &share);
             kept.map_err(|error| Wait::to_try_again(format!("its share is not kept: {error}")))?;
@@ -198,10 +207,9 @@ impl Part {
         let Some(place) = plan.place(self.board.me()) else { return Ok(None) };
         let public = &plan.dealers[place].encryption;
         let key = files.decryption(plan.ends, plan.serial, public).ok_or_else(|| {
-            Wait::for_others(
-                "it was begun with an encryption key that this replica does not have: begin another \
-                 one",
-            )
+            Wait::for_others(format!(
+                "it was begun with an encryption key that this replica does not have: {BEGIN_ANEW}"
+            ))
         })?;
         Ok(Some((place, Arc::new(key))))
     }
@@ -270,36 +278,71 @@ impl Part {
         Wait::to_try_again(format!("it complained of {}", listed(named.into_iter())))
     }
 
-    /// Asks for what qualified dealers dealt that is not here: them first, and then the others.
+    /// Asks for what qualified dealers dealt that is not here: them first, and then the others. What
+    /// nobody tells may still be in the own log.
     async fn fetch(&self, committee: &Committee, generation: &Generation) -> Result<(), Wait> {
-        let lacking: Vec<ReplicaId> =
-            generation.qualified().filter(|id| self.board.dealing(*id).is_none()).collect();
-        let mut members = addresses(committee);
-        members.retain(|(id, _)| *id != self.board.me());
-        for dealer in lacking {
-            members.sort_by_key(|(id, _)| (*id != dealer, *id));
-            let mut found = false;
-            for (replica, address) in &members {
-                let request = Request::Dealing { id: 1, dealer };
-                let asked = request_of(*replica, address.clone(), committee.chain(), &request);
-                if let Ok(Response::Dealing { dealing, .. }) = asked.await {
-                    found = self.board.keep_dealing(dealer, dealing);
-                }
-                if found {
-                    break;
-                }
+        let is_lacking = |id: &ReplicaId| self.board.dealing(*id).is_none();
+        let lacking: BTreeSet<ReplicaId> = generation.qualified().filter(is_lacking).collect();
+        for dealer in &lacking {
+            if self.ask_for(committee, *dealer).await {
+                continue;
             }
-            if !found {
-                let what = format!("no member that it reaches tells what replica {dealer} dealt");
+            self.search_log(committee.rules(), generation, lacking.clone()).await?;
+            if is_lacking(dealer) {
+                let what = format!(
+                    "no member that it reaches tells what replica {dealer} dealt; if none comes back \
+                     that has it, {BEGIN_ANEW}"
+                );
                 return Err(Wait::to_try_again(what));
             }
         }
         Ok(())
     }
 
+    /// Asks members for what one dealt. Whether it is here now.
+    async fn ask_for(&self, committee: &Committee, dealer: ReplicaId) -> bool {
+        let mut members = addresses(committee);
+        members.retain(|(id, _)| *id != self.board.me());
+        members.sort_by_key(|(id, _)| (*id != dealer, *id));
+        for (replica, address) in members {
+            let request = Request::Dealing { id: 1, dealer };
+            let asked = request_of(replica, address, committee.chain(), &request);
+            if let Ok(Response::Dealing { dealing, .. }) = asked.await
+                && self.board.keep_dealing(dealer, dealing)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes from the own log what these dealers dealt. It is searched once for each generation.
+    async fn search_log(
+        &self,
+        rules: Rules,
+        generation: &Generation,
+        lacking: BTreeSet<ReplicaId>,
+    ) -> Result<(), Wait> {
+        let place = (generation.plan().ends, generation.plan().serial);
+        let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if searched.replace(place) == Some(place) {
+            return Ok(());
+        }
+        drop(searched);
+        let (past, generation, to) =
+            (Arc::clone(&self.past), generation.clone(), self.board.height());
+        let search = move || dealt_in_blocks(&*past, &generation, rules, to, lacking);
+        for (dealer, dealing) in blocking(search).await? {
+            self.board.keep_dealing(dealer, dealing);
+        }
+        Ok(())
+    }
+
     fn signer(&self, key: &PublicKey) -> Result<quorate_crypto::SecretKey, Wait> {
         self.board.keyring().own_key(&ReplicaKey::from(key.0)).ok_or_else(|| {
-            Wait::for_others("it was begun with another key of this replica than it has")
+            Wait::for_others(format!(
+                "it was begun with another key of this replica than it has: {BEGIN_ANEW}"
+            ))
         })
     }
 
@@ -338,6 +381,28 @@ impl Part {
     }
 }
 
+/// What these dealers dealt in a generation, as blocks up to a height hold it.
+fn dealt_in_blocks(
+    past: &dyn Fn(Height) -> Vec<SharedFrame>,
+    generation: &Generation,
+    rules: Rules,
+    to: Height,
+    mut lacking: BTreeSet<ReplicaId>,
+) -> Vec<(ReplicaId, Bytes)> {
+    let (mut height, mut found) = (generation.begun(), Vec::new());
+    while height <= to && !lacking.is_empty() {
+        for frame in past(height) {
+            let Some(Ok(Step::Deal { dealer, dealing, .. })) = frame.step(rules) else { continue };
+            let counts = generation.dealt().get(&dealer) == Some(&dealing_digest(&dealing));
+            if counts && lacking.remove(&dealer) {
+                found.push((dealer, dealing));
+            }
+        }
+        height = height.next();
+    }
+    found
+}
+
 /// What follows from dealings.
 struct Derived {
     /// If there are any, nothing else counts yet.
@@ -348,7 +413,7 @@ struct Derived {
 }
 
 fn derive(round: Round, own: Own, dealings: &[(usize, Bytes)]) -> Result<Derived, Wait> {
-    let begin_another = |what: String| Wait::for_others(format!("{what}: begin another one"));
+    let begin_another = |what: String| Wait::for_others(format!("{what}: {BEGIN_ANEW}"));
     let mut taken = arithmetic::Generation::new(round);
     for (dealer, dealing) in dealings {
         let fault = taken.take_dealing(*dealer, dealing);
@@ -370,7 +435,7 @@ fn derive(round: Round, own: Own, dealings: &[(usize, Bytes)]) -> Result<Derived
 fn round_of(plan: &Plan, chain: &Digest) -> Result<Round, Wait> {
     let round = plan.round(chain);
     Round::new(round.context.0, &round.keys, round.quorum)
-        .map_err(|error| Wait::for_others(format!("{error}: begin another one")))
+        .map_err(|error| Wait::for_others(format!("{error}: {BEGIN_ANEW}")))
 }
 
 /// Arithmetic, off the threads that move connections.
@@ -394,8 +459,11 @@ fn listed(ids: impl Iterator<Item = ReplicaId>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::base::crypto::ClientSigner as _;
+    use quorate_core::base::crypto::{ClientSigner as _, Signature};
+    use quorate_core::base::wire::{Decode as _, Encode as _};
+    use quorate_core::ledger::frame::Frame;
     use quorate_core::ledger::generation::Dealer;
+    use quorate_core::{Sequence, SessionId};
     use quorate_crypto::SecretKey;
 
     use super::*;
@@ -464,6 +532,51 @@ mod tests {
             let found = files(folder, 2).share(&key).unwrap();
             assert_eq!(found.to_bytes(), share.to_bytes());
         }
+    }
+
+    /// After a restart from a snapshot above them, dealings are in no memory, and a dealer that
+    /// lies does not tell its own again.
+    #[test]
+    fn what_members_dealt_is_found_in_the_blocks_that_hold_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan_of(folder.path());
+        let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+        let begun = Height(7);
+        // As it is encoded in the state: two have dealt, and nobody is disqualified.
+        let dealings = [&b"one"[..], b"another"].map(Bytes::from_static);
+        let mut state = plan.to_bytes();
+        begun.encode(&mut state);
+        2u32.encode(&mut state);
+        for (id, dealing) in (0..).zip(&dealings) {
+            ReplicaId(id).encode(&mut state);
+            dealing_digest(dealing).encode(&mut state);
+        }
+        0u32.encode(&mut state);
+        let generation = Generation::from_bytes(state.into()).unwrap();
+        let frame = |dealer: u16, dealing: &Bytes| {
+            let (plan, dealing) = (plan.clone(), dealing.clone());
+            let signature = Signature::NONE;
+            let step = Step::Deal { plan, dealer: ReplicaId(dealer), dealing, signature };
+            let (key, session) = (PublicKey([1; 32]), SessionId(1));
+            let commands = [&step.to_command()[..]];
+            let number = Sequence(u64::from(dealer) + 1);
+            SharedFrame::from(
+                Frame::build(key, session, number, commands, &CHAIN, |_| signature).unwrap(),
+            )
+        };
+        let past = |height: Height| match height {
+            Height(8) => vec![frame(0, &Bytes::from_static(b"refused")), frame(0, &dealings[0])],
+            Height(9) => vec![frame(1, &dealings[1])],
+            _ => Vec::new(),
+        };
+        let found = |to, lacking: &[u16]| {
+            let lacking = lacking.iter().map(|id| ReplicaId(*id)).collect();
+            dealt_in_blocks(&past, &generation, rules, Height(to), lacking)
+        };
+        let [one, another] = dealings.clone();
+        assert_eq!(found(20, &[0, 1, 2]), [(ReplicaId(0), one), (ReplicaId(1), another.clone())]);
+        assert_eq!(found(20, &[1]), [(ReplicaId(1), another)]);
+        assert_eq!(found(8, &[1]), []);
     }
 
     /// What a dealer gave another member is shown by that member alone, and the others make a key

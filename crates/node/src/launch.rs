@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use quorate_app::kv::feed::{Bounds, Feed};
 use quorate_app::{kv, ordering};
@@ -360,6 +360,8 @@ fn run<S: StateMachine + 'static>(
                 following: following.clone(),
                 epochs: Arc::clone(&epochs),
                 board: Arc::clone(running.generating()),
+                past: Arc::clone(running.past()),
+                searched: Mutex::default(),
             }));
         }
         tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers, transport));

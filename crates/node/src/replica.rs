@@ -60,6 +60,7 @@ use quorate_app::kv::feed::Feed;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::clients::Clients;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{Capability, Types};
 use quorate_core::replica;
@@ -199,6 +200,9 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
+/// The frames of the committed block at a height, as far as it is in the log.
+pub type Past = Arc<dyn Fn(quorate_core::Height) -> Vec<SharedFrame> + Send + Sync>;
+
 /// A replica that runs.
 pub struct Running {
     outside: Outside,
@@ -210,6 +214,7 @@ pub struct Running {
     epochs: Arc<Epochs>,
     feed: Option<Arc<Feed>>,
     generating: Arc<Board>,
+    past: Past,
     transport: Arc<TransportKey>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
@@ -360,6 +365,12 @@ impl Running {
     #[must_use]
     pub fn generating(&self) -> &Arc<Board> {
         &self.generating
+    }
+
+    /// The blocks in its log.
+    #[must_use]
+    pub fn past(&self) -> &Past {
+        &self.past
     }
 
     /// Its transport keys.

@@ -15,6 +15,9 @@ use crate::family::Family;
 use crate::keys::{self, CHAIN, Key};
 use crate::rng::Rng;
 
+/// How long members may take to get sessions, in microseconds of the simulation.
+const OPENS_WITHIN: u64 = 20_000_000;
+
 /// An administrator on its way through epochs.
 #[derive(Debug)]
 pub struct Administrator {
@@ -104,23 +107,17 @@ impl Administrator {
         cluster: &mut Cluster<F>,
         command: &[u8],
     ) -> SharedFrame {
-        let key = self.key;
-        let frame = Frame::build(
-            key.public_key(),
-            self.session,
-            self.next,
-            [command],
-            &CHAIN,
-            |statement| key.sign(statement),
-        );
+        let number = self.next;
         self.next = self.next.next();
-        let frame: SharedFrame = frame.expect("a change fits a frame").into();
-        submit(cluster, &frame);
-        frame
+        submit_by(cluster, self.key, (self.session, number), command)
     }
 
-    /// Begins a key generation for a change, in which all next members that count deal. Those of
-    /// `cheats` deal shares that do not fit, which the first member shows.
+    /// Begins a key generation for a change, in which all next members that count deal, each in a
+    /// session of its own key. Those of `cheats` deal shares that do not fit, which the first
+    /// member shows.
+    ///
+    /// # Panics
+    /// If the members get no sessions.
     pub fn generate<F: Family>(
         &mut self,
         cluster: &mut Cluster<F>,
@@ -134,7 +131,16 @@ impl Administrator {
             keys::encryption_proof(&dealer.encryption, &context)
         };
         let proofs = plan.dealers.iter().map(prove).collect();
-        let mut steps = vec![Step::Begin { plan: plan.clone(), proofs, approvals }];
+        let begin = Step::Begin { plan: plan.clone(), proofs, approvals };
+        self.submit_command(cluster, &begin.to_command());
+        let of = |dealer: &Dealer| {
+            let epoch = plan.ends.plus(1);
+            Key::of_replica_in(dealer.id.index(), epoch, self.second_keys_from)
+        };
+        let keys: Vec<Key> = plan.dealers.iter().map(of).collect();
+        // One generation more, one session more.
+        let incarnation = plan.ends.0 * 1_000 + plan.serial;
+        let sessions = sessions_of(cluster, &keys, incarnation).expect("they get sessions");
         let (round, mut shown) = (plan.round(&CHAIN), Vec::new());
         for (place, dealer) in plan.dealers.iter().enumerate() {
             let (plan, id, fits) = (plan.clone(), dealer.id, !cheats.contains(&dealer.id.0));
@@ -144,12 +150,13 @@ impl Administrator {
                 let (recipient, evidence) = (plan.dealers[0].id, [0; COMPLAINT_BYTES]);
                 shown.push(Step::Complain { plan, dealer: id, dealing, recipient, evidence });
             }
-            let key = Key::of_replica_in(id.index(), plan.ends.plus(1), self.second_keys_from);
+            let key = keys[place];
             let signature = key.sign(&plan.dealing(&CHAIN, id, &dealing));
-            steps.push(Step::Deal { plan, dealer: id, dealing, signature });
+            let step = Step::Deal { plan, dealer: id, dealing, signature };
+            submit_by(cluster, key, (sessions[place], Sequence(1)), &step.to_command());
         }
-        for step in steps.iter().chain(&shown) {
-            self.submit_command(cluster, &step.to_command());
+        for (number, step) in (2..).map(Sequence).zip(&shown) {
+            submit_by(cluster, keys[0], (sessions[0], number), &step.to_command());
         }
     }
 
@@ -209,6 +216,46 @@ fn next_serial<F: Family>(cluster: &Cluster<F>, epoch: Epoch) -> u64 {
         is_there.then(|| members.generations().next_serial())
     };
     cluster.correct().filter_map(serial).max().unwrap_or(1)
+}
+
+/// Wants a command executed in a session of this key, by its number: its frame reaches every
+/// replica that runs.
+fn submit_by<F: Family>(
+    cluster: &mut Cluster<F>,
+    key: Key,
+    (session, number): (SessionId, Sequence),
+    command: &[u8],
+) -> SharedFrame {
+    let sign = |statement: &_| key.sign(statement);
+    let frame = Frame::build(key.public_key(), session, number, [command], &CHAIN, sign);
+    let frame: SharedFrame = frame.expect("a change fits a frame").into();
+    submit(cluster, &frame);
+    frame
+}
+
+/// Opens a session for each of these keys; `None` if some get none within seconds.
+fn sessions_of<F: Family>(
+    cluster: &mut Cluster<F>,
+    keys: &[Key],
+    incarnation: u64,
+) -> Option<Vec<SessionId>> {
+    let open = |key: &Key| {
+        Frame::open(key.public_key(), incarnation, &CHAIN, |statement| key.sign(statement))
+    };
+    let opens: Vec<SharedFrame> = keys.iter().map(|key| open(key).into()).collect();
+    opens.iter().for_each(|open| submit(cluster, open));
+    let session = |core: &Core<F>, open: &SharedFrame| match core.execution().standing(open) {
+        Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
+        _ => None,
+    };
+    let all = |cluster: &Cluster<F>| {
+        cluster.correct().find_map(|core| opens.iter().map(|open| session(core, open)).collect())
+    };
+    cluster.run_until(OPENS_WITHIN, |cluster| {
+        let all: Option<Vec<SessionId>> = all(cluster);
+        all.is_some()
+    });
+    all(cluster)
 }
 
 /// A frame reaches every replica that runs.

@@ -3,15 +3,18 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
+use std::sync::Arc;
 
 use quorate_core::Committee;
 use quorate_core::base::crypto::Signer as _;
+use quorate_core::client::Fatal;
+use quorate_core::client::message::Rejection;
 use quorate_core::ledger::generation::{Plan, Step};
 use quorate_crypto::bls::threshold::generation::Round;
-use quorate_crypto::key_file;
-use quorate_node::client::generation;
+use quorate_crypto::{SecretKey, key_file};
 use quorate_node::client::succession::Following;
 use quorate_node::client::verified::VerifiedReader;
+use quorate_node::client::{Client, generation};
 use serde_json::Value;
 
 use crate::cluster::writers::{Writers, assert_written};
@@ -172,7 +175,7 @@ fn committee(cluster: &Cluster) -> Committee {
     chain.committee().clone()
 }
 
-/// Orders, for a dealer that does not run, a dealing in which the shares of `victims` do not fit.
+/// Orders, in a session of a dealer that does not run, a dealing in which the shares of `victims` do not fit.
 fn deal_wrongly(cluster: &Cluster, plan: &Plan, dealer: usize, victims: &[usize]) {
     let chain = cluster.agreed.chain_digest();
     let id = quorate_core::ReplicaId(dealer as u16);
@@ -182,8 +185,12 @@ fn deal_wrongly(cluster: &Cluster, plan: &Plan, dealer: usize, victims: &[usize]
     let key = key_file::read(&cluster.home(dealer).join("config/consensus.key")).unwrap();
     let signature = key.sign(&plan.dealing(&chain, id, &dealing));
     let step = Step::Deal { plan: plan.clone(), dealer: id, dealing: dealing.into(), signature };
-    let client = cluster.client();
-    let reply = cluster.runtime.block_on(client.submit(vec![step.to_command().into()])).unwrap();
+    // Nobody else's frame is looked at.
+    let order = async {
+        let client = Client::connect(cluster.client_config(), Arc::new(key)).await.unwrap();
+        client.submit(vec![step.to_command().into()]).await.unwrap()
+    };
+    let reply = cluster.runtime.block_on(order);
     assert_eq!(reply[0][0], quorate_core::ledger::execution::CHANGED, "{reply:?}");
 }
 
@@ -211,4 +218,46 @@ fn a_dealer_that_cheats_is_named_and_the_others_make_the_key() {
     // It deals rightly from now on, which counts no more; the key is that of the others.
     cluster.start_replica(3, &[]);
     assert_eq!(json(&ended(promotes))["epoch"].as_u64(), Some(2));
+}
+
+/// The members need no entry in the list to deal, and the list is as it was behind it.
+#[test]
+fn members_deal_where_clients_are_listed() {
+    let mut cluster = Cluster::start(&INIT, &SETTINGS);
+    assert_eq!(learner(&mut cluster, 4), 1);
+    let mut command = quorate();
+    command.args(["client", "policy", "listed", "--administrator"]);
+    command.arg(cluster.folder().join("administrator-0.key"));
+    command.arg("--home").arg(cluster.folder().join("client"));
+    let closed = command.output().unwrap();
+    assert!(closed.status.success(), "{}", String::from_utf8_lossy(&closed.stderr));
+    assert_eq!(changed(&cluster, &["promote", "4"]), 2);
+    let stranger = SecretKey::generate().unwrap();
+    let connecting = Client::connect(cluster.client_config(), Arc::new(stranger));
+    let rejected = cluster.runtime.block_on(connecting).map(drop);
+    assert_eq!(rejected, Err(Fatal::Rejected(Rejection::NotListed)));
+}
+
+/// A member lost the key that a generation was begun with. Nobody needs to wait until the blocks of
+/// that generation are over.
+#[test]
+fn administrators_begin_a_generation_anew_that_a_member_cannot_take_part_in() {
+    let mut cluster = Cluster::start(&INIT, &SETTINGS);
+    assert_eq!(learner(&mut cluster, 4), 1);
+    let file = planned(&cluster, &["--promote", "4"]);
+    cluster.kill(3);
+    let lost = secrets(&cluster, 3, "generation");
+    lost.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    let mut waits = submits(&cluster, &file);
+    wait_until("the others have dealt", || {
+        generating(&cluster)["dealt"] == serde_json::json!([0, 1, 2, 4])
+    });
+    cluster.start_replica(3, &[]);
+    wait_until("it says what is the matter, and what to do", || {
+        generating(&cluster)["waiting"].to_string().contains("--begin-anew")
+    });
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    // The same command alone goes on with the generation that is under way.
+    assert_eq!(changed(&cluster, &["promote", "4", "--begin-anew"]), 2);
 }

@@ -238,7 +238,7 @@ impl<S: StateMachine> Execution<S> {
             if SignedChange::is_one(command) {
                 left_out.push((at, self.members.change(command, is_alone, opening)));
             } else if Step::is_one(command, self.members.rules()) {
-                left_out.push((at, self.members.step(command, is_alone, height)));
+                left_out.push((at, self.members.step(command, caller.key, is_alone, height)));
             } else if SignedDirective::is_one(command) {
                 let not_alone = || approvals::reply(Err(directive::Refusal::NotAlone));
                 left_out.push((at, directed.map_or_else(not_alone, <[u8]>::to_vec)));

@@ -225,16 +225,30 @@ impl Frame {
         chain: &Digest,
         rules: Rules,
     ) -> Claim<SharedFrame> {
-        let approvals = match (self.change(rules), self.directive(rules), self.step(rules)) {
-            (Some(Ok(change)), ..) => change.checks(chain),
-            (_, Some(Ok(directive)), _) => directive.checks(chain),
-            (.., Some(Ok(step))) => step.checks(chain),
-            _ => return self.claim(chain),
-        };
+        let Some(approvals) = self.approvals(chain, rules) else { return self.claim(chain) };
         let more = planted!("approvals-unchecked", Vec::new(), approvals);
         let claim = self.claim(chain);
         let checks = claim.checks().iter().cloned().chain(more).collect();
         Claim::new(claim.unverified().clone(), checks)
+    }
+
+    /// What it rests on besides its client's signature, if it is what administrators sign or a step
+    /// of a key generation.
+    fn approvals(&self, chain: &Digest, rules: Rules) -> Option<Vec<Check>> {
+        match (self.change(rules), self.directive(rules), self.step(rules)) {
+            (Some(Ok(change)), ..) => Some(change.checks(chain)),
+            (_, Some(Ok(directive)), _) => Some(directive.checks(chain)),
+            (.., Some(Ok(step))) => Some(step.checks(chain)),
+            _ => None,
+        }
+    }
+
+    /// What that [weighs](Check::weight) under these rules; of almost all frames, nothing.
+    #[must_use]
+    pub fn proofs(&self, rules: Rules) -> usize {
+        // No weight depends on the chain.
+        let checks = self.approvals(&Digest::default(), rules);
+        checks.into_iter().flatten().map(|check| check.weight()).sum()
     }
 
     /// Whether this frame is a change of members. It may still be refused.

@@ -12,8 +12,8 @@
 //! | step | by | what the ledger does |
 //! |---|---|---|
 //! | begin | as many administrators as must approve a change | fixes the change, the dealers and their encryption keys; an earlier generation of the epoch ends |
-//! | deal | a dealer, signed by its own key | takes the dealer's first dealing |
-//! | complain | anybody: the evidence proves itself | disqualifies the dealer |
+//! | deal | a dealer, in a frame of its own key | takes the dealer's first dealing |
+//! | complain | a dealer, in a frame of its own key; the evidence proves itself | disqualifies the dealer that cheated it |
 //! | change | see [`change`](super::change) | seals the epoch, if it names this generation as it stands then |
 //!
 //! # Why there are no phases
@@ -47,8 +47,10 @@
 //! alone, before any replica votes for its block, as the approvals of a change are. Execution
 //! compares digests, and needs no cryptography. Proofs cost a lot, so a replica verifies a step
 //! that a client sends or a peer passes on only if it could be [carried out](Generations::after)
-//! now. A step in a proposal it verifies in any case: all replicas must agree on what a block
-//! rests on.
+//! now. Dealings and complaints count only in frames of members that deal, so that nobody else has
+//! them verified. A step in a proposal it verifies in any case: all replicas must agree on what a
+//! block rests on. So a proposal may rest on [so much](crate::ledger::block::MOST_PROOFS) and no
+//! more.
 //!
 //! Whoever has the epoch's end has the old committee's word for the new key: the sealed state names
 //! the next members with the public keys of their shares.
@@ -115,6 +117,12 @@ impl Generation {
     /// The dealers whose polynomials are in the key, ascending.
     pub fn qualified(&self) -> impl Iterator<Item = ReplicaId> {
         self.dealt.keys().filter(|id| !self.disqualified.contains_key(id)).copied()
+    }
+
+    /// The height of the block that began it.
+    #[must_use]
+    pub fn begun(&self) -> Height {
+        self.begun
     }
 
     /// The last height at which it is open.
@@ -213,6 +221,10 @@ impl Generations {
         }
         if let Step::Begin { approvals, .. } = step {
             approvals::are_enough(approvals, current.governance())?;
+            let new = plan.dealers.iter().find(|dealer| current.member(dealer.id).is_none());
+            if let Some(Dealer { id, .. }) = new {
+                return Err(Refusal::NotMember(*id));
+            }
             return self.begin(plan, height);
         }
         let mut after = self.clone();

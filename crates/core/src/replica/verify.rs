@@ -2,6 +2,7 @@
 
 use super::message::Offer;
 use super::pending::{ClaimedBlock, Pending, Verdicts};
+use super::proofs::may_be_in_a_block;
 use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::{Check, Claim};
@@ -228,7 +229,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Ok(claim) => {
                 let bytes = bytes_of(&frames);
-                if bytes > self.settings.inline_bytes {
+                let fits = may_be_in_a_block(&frames, self.membership.latest());
+                if bytes > self.settings.inline_bytes || !fits {
                     fx.output(Action::Refused { from, reason: Refused::Unfit });
                     return;
                 }

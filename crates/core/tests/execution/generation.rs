@@ -1,6 +1,7 @@
 //! Key generations through the ledger: who may deal, what disqualifies, and which change may bring
 //! the key. Cryptography is `quorate-crypto`'s: here every check holds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -97,35 +98,67 @@ fn complain(serial: u64, dealer: u16, dealing: Bytes, recipient: u16) -> Step {
     Step::Complain { plan: plan(serial), dealer, dealing, recipient, evidence: [7; 96] }
 }
 
-/// A state in which the administrator has session 1, and the number of its next command.
+/// The client whose step it is.
+fn sender_of(step: &Step) -> u8 {
+    match step {
+        Step::Begin { .. } => ADMINISTRATOR,
+        Step::Deal { dealer: member, .. } | Step::Complain { recipient: member, .. } => {
+            client_of(*member)
+        }
+    }
+}
+
+/// The client whose key is the own one of a member.
+fn client_of(member: ReplicaId) -> u8 {
+    member.0 as u8 + 1
+}
+
+/// A state in which the administrator has session 1, and the sessions of all, with the numbers of
+/// their next commands.
 struct Ledger {
     state: Execution<Journal>,
-    number: u64,
+    sessions: BTreeMap<u8, (u64, u64)>,
 }
 
 impl Ledger {
+    /// The members have the sessions behind it.
     fn of(committee: &Committee) -> Self {
+        let mut ledger = Self::bare(committee);
+        let members = (0..5).map(|id| client_of(ReplicaId(id)));
+        let opens: Vec<_> = members.clone().map(|client| open(client, 1)).collect();
+        outcomes(&mut ledger.state, &opens);
+        ledger.sessions.extend(members.zip(2..).map(|(client, session)| (client, (session, 1))));
+        ledger
+    }
+
+    fn bare(committee: &Committee) -> Self {
         let mut state = state(Limits::default()).governed_by(committee);
         assert_eq!(outcomes(&mut state, &[open(ADMINISTRATOR, 1)]), [opened(1, 1)]);
-        Self { state, number: 1 }
+        Self { state, sessions: BTreeMap::from([(ADMINISTRATOR, (1, 1))]) }
     }
 
     fn new() -> Self {
         Self::of(&committee())
     }
 
-    fn frame(&mut self, command: Vec<u8>) -> SharedFrame {
-        self.number += 1;
-        signed_frame(ADMINISTRATOR, 1, self.number - 1, &[command], 0)
+    fn frame(&mut self, client: u8, command: Vec<u8>) -> SharedFrame {
+        let (session, number) = self.sessions.get_mut(&client).expect("it has a session");
+        *number += 1;
+        signed_frame(client, *session, *number - 1, &[command], 0)
     }
 
-    fn order(&mut self, command: Vec<u8>) -> Result<u64, String> {
-        let frame = self.frame(command);
+    fn order_by(&mut self, client: u8, command: Vec<u8>) -> Result<u64, String> {
+        let frame = self.frame(client, command);
         told(&outcomes(&mut self.state, &[frame])[0])
     }
 
+    fn order(&mut self, command: Vec<u8>) -> Result<u64, String> {
+        self.order_by(ADMINISTRATOR, command)
+    }
+
+    /// In the session of the one whose step it is.
     fn step(&mut self, step: &Step) -> Result<u64, String> {
-        self.order(step.to_command())
+        self.order_by(sender_of(step), step.to_command())
     }
 
     fn refused(&mut self, step: &Step) -> String {
@@ -285,6 +318,8 @@ fn plans_that_make_no_key_are_refused() {
     };
     let most = MAX_OPEN_BLOCKS;
     assert_eq!(refused(&|plan| plan.dealers.truncate(3)), text(Refusal::Dealers(3)));
+    let newcomer = ReplicaId(5);
+    assert_eq!(refused(&|it| it.dealers[4].id = newcomer), text(Refusal::NotMember(newcomer)));
     assert_eq!(refused(&|it| it.dealers[1].key = it.dealers[0].key), text(Refusal::SharedKey));
     let shared = |it: &mut Plan| it.dealers[1].encryption = it.dealers[0].encryption;
     assert_eq!(refused(&shared), text(Refusal::SharedKey));
@@ -316,15 +351,59 @@ fn an_encryption_key_is_for_one_plan() {
     assert_eq!(ledger.step(&begin(2)), Ok(2));
 }
 
+/// Or strangers have replicas compute as much as replicas would for the members.
+#[test]
+fn a_member_deals_and_complains_in_a_frame_of_its_own_key() {
+    let mut ledger = Ledger::new().dealt(0..1);
+    let stranger = || Err(text(Refusal::Stranger));
+    let second = (deal(1, 1, dealing_of(1)), 2);
+    let first_complaint = (complain(1, 0, dealing_of(0), 1), 1);
+    for (step, count) in [second, first_complaint] {
+        assert_eq!(ledger.order(step.to_command()), stranger());
+        let another = client_of(ReplicaId(0));
+        assert_eq!(ledger.order_by(another, step.to_command()), stranger());
+        assert_eq!(ledger.step(&step), Ok(count));
+    }
+}
+
+/// A leader has all others verify what its block rests on.
+#[test]
+fn no_correct_member_passes_on_what_its_epoch_could_not_begin() {
+    let current = committee();
+    let is_malformed = |step: &Step| step.is_malformed(&current);
+    assert!(!is_malformed(&begin(1)) && !is_malformed(&begin(9)), "it may come too late");
+    let mut strangers = approvals(2);
+    strangers[1].0 = key(9);
+    assert!(is_malformed(&begin_by(plan(1), strangers)));
+    let mut large = plan(1);
+    large.dealers.push(Dealer { id: ReplicaId(5), ..large.dealers[4] });
+    assert!(is_malformed(&begin_by(large, approvals(2))), "more dealers than members");
+    let later = Plan { ends: Epoch(1), ..plan(1) };
+    assert!(is_malformed(&begin_by(later, approvals(2))));
+    assert!(!is_malformed(&deal(1, 0, dealing_of(0))));
+}
+
+#[test]
+fn frames_weigh_what_they_rest_on_beside_their_clients_signatures() {
+    let weight = |command: Vec<u8>, rules| signed_frame(1, 1, 1, &[command], 0).proofs(rules);
+    assert_eq!(weight(begin(1).to_command(), NEW), 2 + 5 * 4);
+    assert_eq!(weight(begin(1).to_command(), OLD), 0, "a command like any other");
+    assert!(weight(deal(1, 0, dealing_of(0)).to_command(), NEW) > 30);
+    assert_eq!(weight(b"x".to_vec(), NEW), 0);
+    let change = Ledger::new().dealt(0..5).change();
+    assert_eq!(weight(change.to_command(), NEW), 2 + 5 + 5 * 10);
+}
+
 /// Whoever sends proofs that hold has replicas compute for them. So they look at the state first.
 #[test]
 fn a_step_is_worth_its_proofs_only_if_it_could_be_carried_out() {
     let mut ledger = Ledger::new();
-    let expects = |ledger: &Ledger, command: &[u8]| {
-        let frame = signed_frame(1, 1, 1, &[command.to_vec()], 0);
+    let expects_of = |ledger: &Ledger, client: u8, command: &[u8]| {
+        let frame = signed_frame(client, 1, 1, &[command.to_vec()], 0);
         ledger.state.members().expects(&frame, ledger.state.height())
     };
-    let of = |ledger: &Ledger, step: &Step| expects(ledger, &step.to_command());
+    let expects = |ledger: &Ledger, command: &[u8]| expects_of(ledger, ADMINISTRATOR, command);
+    let of = |ledger: &Ledger, step: &Step| expects_of(ledger, sender_of(step), &step.to_command());
     let (dealt, second) = (deal(1, 0, dealing_of(0)), deal(1, 1, dealing_of(1)));
     assert!(of(&ledger, &begin(1)) && !of(&ledger, &begin(2)));
     assert!(!of(&ledger, &begin_by(plan(1), approvals(1))), "too few administrators");
@@ -338,6 +417,11 @@ fn a_step_is_worth_its_proofs_only_if_it_could_be_carried_out() {
     assert!(!of(&ledger, &deal(2, 1, dealing_of(1))), "a plan that somebody made up");
     assert!(of(&ledger, &complain(1, 0, dealing_of(0), 1)));
     assert!(!of(&ledger, &complain(1, 0, dealing_of(3), 1)), "nobody dealt that");
+    // Anybody may make up a dealing or a complaint, and not in a frame that a member signed.
+    for strange in [&second, &complain(1, 0, dealing_of(0), 1)] {
+        assert!(!expects(&ledger, &strange.to_command()), "an administrator deals for no member");
+        assert!(!expects_of(&ledger, client_of(ReplicaId(2)), &strange.to_command()));
+    }
     for dealer in 1..5 {
         ledger.step(&deal(1, dealer, dealing_of(dealer))).unwrap();
     }
@@ -386,18 +470,19 @@ fn proofs_weigh_what_they_cost_and_are_not_remembered() {
 #[test]
 fn members_that_are_to_deal_may_have_a_session() {
     use quorate_core::ledger::clients::{Admission, Clients};
-    let mut ledger = Ledger::new();
+    let mut ledger = Ledger::bare(&committee());
     let nobody = Arc::new(Clients::first(Admission::Listed, []).expect("it is short"));
     ledger.state = ledger.state.serving(nobody);
     let dealer = 4 + 1;
     let refused = |ledger: &mut Ledger| outcomes(&mut ledger.state, &[open(dealer, 1)]);
     let before = refused(&mut ledger);
     assert!(format!("{before:?}").contains("Rejected"), "{before:?}");
-    ledger = ledger.dealt(0..1);
+    assert_eq!(ledger.step(&begin(1)), Ok(1));
     assert_eq!(refused(&mut ledger), [opened(1, 2)]);
     let step = deal(1, 4, dealing_of(4)).to_command();
     let dealt = signed_frame(dealer, 2, 1, &[step], 0);
-    assert_eq!(told(&outcomes(&mut ledger.state, &[dealt])[0]), Ok(2));
+    assert_eq!(told(&outcomes(&mut ledger.state, &[dealt])[0]), Ok(1));
+    assert!(ledger.state.sessions().dealers().contains(&key(dealer)), "the door knows it");
     let command = signed_frame(dealer, 2, 2, &[b"x".to_vec()], 0);
     let told = outcomes(&mut ledger.state, &[command]);
     assert!(format!("{told:?}").contains("Rejected"), "{told:?}");
@@ -535,7 +620,7 @@ const UNKNOWN: &str = "the change cannot be read: invalid format tag: this progr
 fn before_their_rules_a_step_is_a_command_and_a_change_with_shares_cannot_be_read() {
     let signed = Ledger::new().dealt(0..5).change();
     let mut ledger = Ledger::of(&members_under(OLD));
-    let frame = ledger.frame(begin(1).to_command());
+    let frame = ledger.frame(ADMINISTRATOR, begin(1).to_command());
     outcomes(&mut ledger.state, &[frame]);
     assert_eq!(ledger.state.application().commands, [begin(1).to_command()]);
     assert_eq!(ledger.order(signed.to_command()), Err(UNKNOWN.to_owned()));

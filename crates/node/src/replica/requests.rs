@@ -249,20 +249,9 @@ impl<T: Types> Requests<T> {
     ) {
         let request = match message::Decoded::from_bytes(bytes) {
             Ok(message::Decoded::Submit { relay, frame }) => {
-                let (session, first) = (frame.session(), frame.first());
-                if frame.count() > self.max_frame_commands
-                    || frame.encoded_bytes() > OVERHEAD_BYTES + self.max_frame_bytes
-                {
-                    self.metrics.refuse("client_frame_too_large");
-                    if self.may_answer(connection, &frame.key(), arrived) {
-                        self.refuse(connection, session, first, Refusal::TooLarge);
-                    }
-                    return;
-                }
-                if self.turns_away(connection, &frame, arrived) {
-                    return;
-                }
-                return decoded.push(Decoded { connection, frame, relay });
+                let is_taken = !self.is_too_large(connection, &frame, arrived)
+                    && !self.turns_away(connection, &frame, arrived);
+                return decoded.extend(is_taken.then_some(Decoded { connection, frame, relay }));
             }
             Ok(message::Decoded::Other(request)) => Ok(request),
             Err(error) => Err(error),
@@ -335,6 +324,24 @@ impl<T: Types> Requests<T> {
                 None
             }
         }
+    }
+
+    /// Refuses a frame that is larger than the cluster agreed on.
+    fn is_too_large(
+        &mut self,
+        connection: ConnectionId,
+        frame: &Unnamed,
+        arrived: Instant,
+    ) -> bool {
+        let most_bytes = OVERHEAD_BYTES + self.max_frame_bytes;
+        if frame.count() <= self.max_frame_commands && frame.encoded_bytes() <= most_bytes {
+            return false;
+        }
+        self.metrics.refuse("client_frame_too_large");
+        if self.may_answer(connection, &frame.key(), arrived) {
+            self.refuse(connection, frame.session(), frame.first(), Refusal::TooLarge);
+        }
+        true
     }
 
     /// Turns a frame away whose client may not send it, or not so many.

@@ -417,7 +417,11 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, feed, generating, transport, .. } = shared;
+    let Shared { index, outside, metrics, epochs, feed, generating, transport, .. } = shared;
+    let past: Past = Arc::new(move |height| {
+        let block = index.block::<T::Content>(height);
+        block.map(|block| block.frames).unwrap_or_default()
+    });
     Running {
         outside,
         decider,
@@ -428,6 +432,7 @@ fn running<T: Types>(
         epochs,
         feed,
         generating,
+        past,
         transport,
         notes,
         recovered,

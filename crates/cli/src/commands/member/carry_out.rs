@@ -343,7 +343,8 @@ pub(super) fn refused(known: &Known, refusal: &Refusal) -> Failure {
         }
         Refusal::NoShares | Refusal::NotPossessed { .. } => {
             "see what the key generation waits for (`quorate member status`), and give the command again: \
-             it goes on with the one under way, or begins another"
+             it goes on with the one under way, or begins another; with --begin-anew it begins another in \
+             any case"
         }
         Refusal::Committee(CommitteeError::UnequalWeights(..)) => {
             "where members sign with a threshold key, change the weights of all that count at once, to \

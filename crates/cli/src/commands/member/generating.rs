@@ -7,7 +7,7 @@ use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
 use quorate_core::client::message::Generating;
 use quorate_core::ledger::change::{self, SignedChange};
-use quorate_core::ledger::generation::{Generation, Refusal, Standing};
+use quorate_core::ledger::generation::{Generation, Plan, Refusal, Standing};
 use quorate_node::client::change::ChangeError;
 use quorate_node::client::generation::{self, Begin};
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ fn said(known: &Known, change: Option<&SignedChange>) -> Said {
     known.runtime.block_on(generation::told(known.chain.committee(), change))
 }
 
-/// The generation that is to begin for a change; `None` if it needs none, or one is under way.
+/// The generation that is to begin for a change; `None` if it needs none, or one is under way and is
+/// not to be begun anew.
 ///
 /// # Errors
 /// The next members that tell no encryption key, and why.
@@ -44,7 +45,8 @@ pub(super) fn asked(
         return Ok(None);
     }
     let said = said(known, Some(change));
-    if generation::under_way(&change.change, current, &said).is_some() {
+    let goes_on = generation::under_way(&change.change, current, &said).is_some();
+    if goes_on && !known.begin_anew {
         return Ok(None);
     }
     generation::plan(&change.change, &said).map(Some)
@@ -79,7 +81,7 @@ pub(super) fn planned(known: &Known, change: &SignedChange) -> Result<Option<Beg
     }
 }
 
-/// Begins a generation for a change, if none is under way.
+/// Begins a generation for a change, if none is under way, or this one was planned later.
 pub(super) fn begun(
     known: &Known,
     change: &SignedChange,
@@ -88,7 +90,8 @@ pub(super) fn begun(
 ) -> Result<(), Failure> {
     let said = said(known, Some(change));
     let under_way = generation::under_way(&change.change, known.chain.committee(), &said);
-    if under_way.is_some() {
+    let is_later = |begin: &Begin, plan: &Plan| begin.plan.serial > plan.serial;
+    if under_way.is_some_and(|plan| !begin.as_ref().is_some_and(|begin| is_later(begin, &plan))) {
         return Ok(());
     }
     let Some(begin) = begin else {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::base::crypto::PublicKey;
 use crate::base::membership::{Committee, Opening, Rules};
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{DecodeError, Encode as _, Reader};
@@ -148,7 +149,7 @@ impl Members {
         if let Some(Ok(step)) = frame.step(current.rules()) {
             return self.next.is_none()
                 && step.is_of_administrators(current)
-                && self.generations.after(&step, current, next).is_ok();
+                && self.after(&step, &frame.key(), current, next).is_ok();
         }
         let Some(Ok(change)) = frame.change(current.rules()) else { return true };
         let opening = Opening { height: next.next(), ..current.opening() };
@@ -158,9 +159,16 @@ impl Members {
                 && self.judge_signed(&change, current, opening).is_ok()
     }
 
-    /// Executes a step of a key generation, in the block of height `height`. Returns the reply.
-    pub(super) fn step(&mut self, command: &[u8], is_alone: bool, height: Height) -> Vec<u8> {
-        let after = self.judge_step(command, is_alone, height);
+    /// Executes a step of a key generation, which came in a frame of the key `by`, in the block of
+    /// height `height`. Returns the reply.
+    pub(super) fn step(
+        &mut self,
+        command: &[u8],
+        by: &PublicKey,
+        is_alone: bool,
+        height: Height,
+    ) -> Vec<u8> {
+        let after = self.judge_step(command, by, is_alone, height);
         let reply = approvals::reply(after.as_ref().map(|(_, told)| *told));
         if let Ok((after, _)) = after {
             self.digest = digest_of(self.current.as_ref(), &after);
@@ -172,6 +180,7 @@ impl Members {
     fn judge_step(
         &self,
         command: &[u8],
+        by: &PublicKey,
         is_alone: bool,
         height: Height,
     ) -> Result<(Generations, u64), generation::Refusal> {
@@ -183,7 +192,22 @@ impl Members {
             return Err(generation::Refusal::NotAlone);
         }
         let step = Step::of_command(command).map_err(generation::Refusal::Unreadable)?;
-        self.generations.after(&step, current, height)
+        self.after(&step, by, current, height)
+    }
+
+    /// The generations after a step in a frame of the key `by`. Proofs cost hundreds of signatures:
+    /// only members that deal may have others verify theirs.
+    fn after(
+        &self,
+        step: &Step,
+        by: &PublicKey,
+        current: &Committee,
+        height: Height,
+    ) -> Result<(Generations, u64), generation::Refusal> {
+        if !planted!("steps-by-strangers", true, step.may_be_sent_by(by)) {
+            return Err(generation::Refusal::Stranger);
+        }
+        self.generations.after(step, current, height)
     }
 }
 

@@ -13,6 +13,9 @@ pub enum Refusal {
     /// It came with other commands, so its signatures were not verified.
     #[error("a step of a key generation must be the only command of its frame")]
     NotAlone,
+    /// It came in a frame of somebody else.
+    #[error("a member deals, and complains, in a session of its own key of the plan")]
+    Stranger,
     /// The members of this cluster do not sign with a threshold key.
     #[error("the members of this cluster have no threshold key: a change needs no key generation")]
     NoThresholdKey,
@@ -46,6 +49,9 @@ pub enum Refusal {
     /// So few or many dealers make no key.
     #[error("{0} members cannot generate a key: they are {MIN_VOTERS} to {MAX_REPLICAS}")]
     Dealers(usize),
+    /// A dealer is no member of the epoch.
+    #[error("replica {0} is no member yet, and cannot deal: add it as a learner first")]
+    NotMember(ReplicaId),
     /// Two dealers have one key.
     #[error("two of the members that are to deal have the same key, or the same encryption key")]
     SharedKey,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::plan::Plan;
-use crate::base::crypto::{COMPLAINT_BYTES, Check, ENCRYPTION_PROOF_BYTES, Signature};
+use crate::base::crypto::{COMPLAINT_BYTES, Check, ENCRYPTION_PROOF_BYTES, PublicKey, Signature};
 use crate::base::membership::{Committee, MAX_REPLICAS, Rules};
 use crate::base::types::{Digest, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
@@ -108,6 +108,34 @@ impl Step {
             Self::Begin { approvals, .. } => approvals::are_of_administrators(approvals, current),
             Self::Deal { .. } | Self::Complain { .. } => true,
         }
+    }
+
+    /// Whether it may come in a frame that this key signed. A beginning may come in anybody's frame,
+    /// since administrators signed it. A dealing and a complaint come in a frame of the member
+    /// whose step it is.
+    #[must_use]
+    pub fn may_be_sent_by(&self, key: &PublicKey) -> bool {
+        let (plan, member) = match self {
+            Self::Begin { .. } => return true,
+            Self::Deal { plan, dealer, .. } => (plan, dealer),
+            Self::Complain { plan, recipient, .. } => (plan, recipient),
+        };
+        plan.place(*member).is_some_and(|at| plan.dealers[at].key == *key)
+    }
+
+    /// Whether no correct member of this epoch passes it on: it is to begin a generation that its
+    /// epoch could not begin, or one of a later epoch. It costs no cryptography to see that.
+    #[must_use]
+    pub fn is_malformed(&self, current: &Committee) -> bool {
+        let plan = self.plan();
+        if plan.ends != current.epoch() {
+            // One that came too late may still be in an honest mempool.
+            return plan.ends > current.epoch();
+        }
+        let is_member = |id: ReplicaId| current.member(id).is_some();
+        matches!(self, Self::Begin { .. })
+            && !(self.is_of_administrators(current)
+                && plan.dealers.iter().all(|dealer| is_member(dealer.id)))
     }
 
     /// How many of its [checks](Self::checks), the first ones, are signatures of whoever stands for

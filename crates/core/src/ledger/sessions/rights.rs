@@ -23,12 +23,12 @@ pub(super) struct Rights {
     /// The committee of the epoch; `None` where members are fixed.
     committee: Option<Committee>,
     /// The members that are to deal in the key generation under way, by their own keys.
-    dealers: BTreeSet<PublicKey>,
+    dealers: Arc<BTreeSet<PublicKey>>,
 }
 
 impl Rights {
     pub(super) fn new(clients: Arc<Clients>, committee: Option<Committee>) -> Self {
-        Self { clients, committee, dealers: BTreeSet::new() }
+        Self { clients, committee, dealers: Arc::default() }
     }
 
     /// The rules of the epoch.
@@ -91,7 +91,16 @@ impl Sessions {
     /// The members that are to deal in the key generation under way may have sessions.
     pub(in crate::ledger) fn admit_dealers(&mut self, generations: &Generations) {
         let dealers = generations.current().map(|current| &current.plan().dealers);
-        self.rights.dealers = dealers.into_iter().flatten().map(|dealer| dealer.key).collect();
+        let dealers: BTreeSet<_> = dealers.into_iter().flatten().map(|dealer| dealer.key).collect();
+        if *self.rights.dealers != dealers {
+            self.rights.dealers = Arc::new(dealers);
+        }
+    }
+
+    /// The own keys of those members. The same list until it changes.
+    #[must_use]
+    pub fn dealers(&self) -> &Arc<BTreeSet<PublicKey>> {
+        &self.rights.dealers
     }
 
     /// Lets go of waiting frames that rest on signatures from these rules on, and did not in the
