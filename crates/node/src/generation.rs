@@ -279,7 +279,7 @@ impl Part {
     }
 
     /// Asks for what qualified dealers dealt that is not here: them first, and then the others. What
-    /// nobody tells may still be in the own log.
+    /// nobody tells may be in the own log.
     async fn fetch(&self, committee: &Committee, generation: &Generation) -> Result<(), Wait> {
         let is_lacking = |id: &ReplicaId| self.board.dealing(*id).is_none();
         let lacking: BTreeSet<ReplicaId> = generation.qualified().filter(is_lacking).collect();

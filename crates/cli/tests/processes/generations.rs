@@ -175,7 +175,8 @@ fn committee(cluster: &Cluster) -> Committee {
     chain.committee().clone()
 }
 
-/// Orders, in a session of a dealer that does not run, a dealing in which the shares of `victims` do not fit.
+/// Orders, in a session of a dealer that does not run, a dealing in which the shares of `victims`
+/// do not fit.
 fn deal_wrongly(cluster: &Cluster, plan: &Plan, dealer: usize, victims: &[usize]) {
     let chain = cluster.agreed.chain_digest();
     let id = quorate_core::ReplicaId(dealer as u16);

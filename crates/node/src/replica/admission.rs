@@ -138,8 +138,8 @@ impl Admission {
         &self.known.clients
     }
 
-    /// Why a frame is turned away, if it is. What administrators send is for the state to judge, and
-    /// so is what members send that are to deal.
+    /// Why a frame is turned away, if it is. What administrators send is for the state to judge, as
+    /// is what members send that are to deal.
     #[must_use]
     pub fn refuses(&self, frame: &Unnamed) -> Option<Rejection> {
         let key = frame.key();

@@ -31,8 +31,8 @@ fn said(known: &Known, change: Option<&SignedChange>) -> Said {
     known.runtime.block_on(generation::told(known.chain.committee(), change))
 }
 
-/// The generation that is to begin for a change; `None` if it needs none, or one is under way and is
-/// not to be begun anew.
+/// The generation that is to begin for a change; `None` if it needs none, or one is under way that
+/// is not to be begun anew.
 ///
 /// # Errors
 /// The next members that tell no encryption key, and why.

@@ -195,7 +195,7 @@ async fn a_member_s_word_is_asked_for_by_administrators_alone() {
 }
 
 /// The same committee, whose members sign with a threshold key.
-fn committee_with_shares() -> Committee {
+pub(super) fn committee_with_shares() -> Committee {
     let dealt = threshold::deal(4, 3).unwrap();
     let keys = dealt.shares.iter().map(|share| share.public_key());
     let keys = (0..4).map(ReplicaId).zip(keys).collect();
@@ -248,6 +248,20 @@ async fn made_up_shares_and_steps_are_refused_at_the_door_and_nothing_of_them_is
     }
 }
 
+/// The plan of a generation in which four members deal, and its beginning.
+pub(super) fn beginning() -> (Plan, Step) {
+    let dealers = (0..4).map(|id: u8| {
+        let encryption = [id + 1; 32];
+        Dealer { id: ReplicaId(id.into()), key: key(id).public_key(), encryption }
+    });
+    let (ends, change, dealers) = (Epoch(0), change().change.digest(), dealers.collect());
+    let plan = Plan { ends, serial: 1, change, open_blocks: 100, dealers };
+    let approved = |key: SecretKey| (key.public_key(), Signature::NONE);
+    let approvals = (0..2).map(administrator).map(approved).collect();
+    let begin = Step::Begin { plan: plan.clone(), proofs: vec![[0; 64]; 4], approvals };
+    (plan, begin)
+}
+
 /// The members deal in a generation: the stage of one, which has executed the beginning and what
 /// member 0 dealt.
 struct Dealt {
@@ -259,15 +273,7 @@ struct Dealt {
 impl Dealt {
     async fn new() -> Self {
         let committee = committee_with_shares();
-        let dealers = (0..4).map(|id: u8| {
-            let encryption = [id + 1; 32];
-            Dealer { id: ReplicaId(id.into()), key: key(id).public_key(), encryption }
-        });
-        let (ends, change, dealers) = (Epoch(0), change().change.digest(), dealers.collect());
-        let plan = Plan { ends, serial: 1, change, open_blocks: 100, dealers };
-        let approved = |key: SecretKey| (key.public_key(), Signature::NONE);
-        let approvals = (0..2).map(administrator).map(approved).collect();
-        let begin = Step::Begin { plan: plan.clone(), proofs: vec![[0; 64]; 4], approvals };
+        let (plan, begin) = beginning();
         let (dealer, dealing) = (ReplicaId(0), Bytes::from_static(b"dealt"));
         let (signature, step) = (Signature::NONE, (plan.clone(), dealing.clone()));
         let deal = Step::Deal { plan: step.0, dealer, dealing: step.1, signature };
