@@ -278,8 +278,8 @@ impl Part {
         Wait::to_try_again(format!("it complained of {}", listed(named.into_iter())))
     }
 
-    /// Asks for what qualified dealers dealt that is not here: them first, and then the others. What
-    /// nobody tells may be in the own log.
+    /// Asks for what qualified dealers dealt that is not here: them first, and then the others.
+    /// What nobody tells may be in the own log.
     async fn fetch(&self, committee: &Committee, generation: &Generation) -> Result<(), Wait> {
         let is_lacking = |id: &ReplicaId| self.board.dealing(*id).is_none();
         let lacking: BTreeSet<ReplicaId> = generation.qualified().filter(is_lacking).collect();

@@ -110,9 +110,9 @@ impl Step {
         }
     }
 
-    /// Whether it may come in a frame that this key signed. A beginning may come in anybody's, since
-    /// administrators signed it. A dealing and a complaint come in a frame of the member whose step
-    /// it is.
+    /// Whether it may come in a frame that this key signed. A beginning may come in anybody's:
+    /// administrators signed it. A dealing and a complaint come in a frame of the member whose
+    /// step it is.
     #[must_use]
     pub fn may_be_sent_by(&self, key: &PublicKey) -> bool {
         let (plan, member) = match self {
