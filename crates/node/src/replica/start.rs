@@ -49,7 +49,7 @@ use super::traced::{Received, Tracer};
 use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 use super::watch::Watched;
-use super::{Running, Setup, StartError, spawn};
+use super::{Past, Running, Setup, StartError, spawn};
 use crate::descriptors::Shares;
 use crate::family::{Attacked, Build, Job};
 use crate::traces::{Source, Traces};
