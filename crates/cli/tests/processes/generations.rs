@@ -141,7 +141,8 @@ fn members_killed_in_a_generation_come_to_the_same_share() {
     });
     let standing = generating(&cluster);
     assert_eq!(standing["must_qualify"], 4, "{standing}");
-    assert_eq!(standing["waiting"][0]["replica"], 1, "{standing}");
+    let mut waiting = standing["waiting"].as_array().into_iter().flatten();
+    assert!(waiting.any(|it| it["replica"] == 1), "{standing}");
     // Then everybody loses its power: dealings are in no memory any more.
     cluster.kill_all();
     cluster.start_all();
