@@ -13,6 +13,7 @@ pub use super::program::Program;
 use crate::base::crypto::{PublicKey, Signature};
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
 use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
+use generating::MAX_REASON_BYTES;
 pub use generating::{Generating, OfferedKey, ShareWord};
 
 /// Longest question to the application, bytes.
@@ -38,8 +39,6 @@ const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX
 /// it.
 pub const MAX_CHANGE_BYTES: usize =
     (Member::MAX_CONTACT_BYTES + 512) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
-/// Longest reason of a replica that is not ready.
-const MAX_REASON_BYTES: usize = 16 << 10;
 /// Most blocks in one [`Response::Blocks`].
 const MAX_BLOCKS: usize = 4096;
 

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
-use super::MAX_REASON_BYTES;
 use crate::base::crypto::{ENCRYPTION_KEY_BYTES, ENCRYPTION_PROOF_BYTES, ShareKeys, Signature};
 use crate::base::types::{Digest, Epoch, Height};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::generation::Generation;
+
+/// Longest reason of a replica that is not ready.
+pub(super) const MAX_REASON_BYTES: usize = 16 << 10;
 
 /// How the key generation stands in a replica's state, and the replica's own part in it. Its word
 /// alone: what rests on it is judged where it executes.
