@@ -42,7 +42,10 @@ impl Context<'_> {
         if form == Form::Threshold && signers.len() < self.domain.committee().quorum() {
             return None;
         }
-        self.scheme.combine(form, shares)
+        match self.domain.committee().shares() {
+            Some(keys) => self.scheme.combine_by(keys, form, shares),
+            None => self.scheme.combine(form, shares),
+        }
     }
 
     /// The other replicas, ascending.

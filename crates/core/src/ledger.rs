@@ -8,6 +8,7 @@ pub mod clients;
 pub mod directive;
 pub mod execution;
 pub mod frame;
+pub mod generation;
 pub mod mempool;
 pub mod message;
 pub mod outcome;

@@ -27,6 +27,7 @@ pub mod message;
 mod payload;
 mod peers;
 mod pending;
+mod proofs;
 pub mod reads;
 pub mod rejoin;
 mod show;
@@ -471,7 +472,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Output::Combine { ask, form, shares } => {
                 let ask = self.ask_of_epoch(ask);
-                fx.output(Action::Combine { ask, form, shares });
+                // A protocol joins signatures of its own epoch, which is the latest.
+                let keys = self.membership.latest().shares().cloned();
+                fx.output(Action::Combine { ask, form, shares, keys });
             }
             Output::Commit(decisions) => {
                 if mutant!("sealed-epoch-goes-on", false, self.epochs.sealed().is_some()) {

@@ -1,6 +1,7 @@
 //! The signature scheme of a committee and its clients: it implements
 //! [`quorate_core::base::crypto::Scheme`] for every scheme that a committee can choose.
 
+use quorate_core::ReplicaId;
 use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signers};
 
 use crate::bls::{self, threshold};
@@ -109,9 +110,11 @@ impl Scheme for CommitteeScheme {
                 let (message, signature) = (share.statement.as_bytes(), share.signature.as_bytes());
                 keys.get(share.signer.index()).is_some_and(|key| key.verify(message, signature))
             }),
-            Replicas::Bls(committee) => verify_bls(committee.claims(), checks, &mut verdicts),
+            Replicas::Bls(committee) => {
+                verify_bls(committee.claims(), all(checks), &by_id, &mut verdicts);
+            }
             Replicas::BlsThreshold(committee) => {
-                verify_bls(committee.claims(), checks, &mut verdicts);
+                verify_bls(committee.claims(), all(checks), &by_id, &mut verdicts);
             }
             Replicas::None(members) => each(checks, &mut verdicts, |share| {
                 share.signer.index() < *members && share.signature == Signature::NONE
@@ -124,29 +127,44 @@ impl Scheme for CommitteeScheme {
         if shares.iter().map(|share| share.signer).collect::<Signers>().len() != shares.len() {
             return None;
         }
-        let joined = match (&self.replicas, form) {
-            (Replicas::Bls(committee), Form::Aggregate) => {
-                committee.join(shares.iter().map(|share| share.signature.as_bytes()))?
+        match &self.replicas {
+            Replicas::Bls(committee) if form == Form::Aggregate => {
+                let signatures = shares.iter().map(|share| share.signature.as_bytes());
+                Signature::new(&committee.join(signatures)?)
             }
-            (Replicas::BlsThreshold(committee), Form::Aggregate) => {
-                let list = shares.iter().map(|share| {
-                    let signature = share.signature.as_bytes();
-                    (share.signer.index(), share.statement.as_bytes(), signature)
-                });
-                committee.join(&list.collect::<Vec<_>>())?
+            Replicas::BlsThreshold(committee) => {
+                join_shares(committee, form, shares, &|signer| Some(signer.index()))
             }
-            (Replicas::BlsThreshold(committee), Form::Threshold) => {
-                if shares.windows(2).any(|pair| pair[0].statement != pair[1].statement) {
-                    return None;
-                }
-                let list =
-                    shares.iter().map(|share| (share.signer.index(), share.signature.as_bytes()));
-                committee.join_quorum(&list.collect::<Vec<_>>())?
-            }
-            _ => return None,
-        };
-        Signature::new(&joined)
+            _ => None,
+        }
     }
+}
+
+/// Joins signatures of different members of a threshold committee, each at its place.
+pub(crate) fn join_shares(
+    committee: &threshold::Committee,
+    form: Form,
+    shares: &[Share],
+    place: &dyn Fn(ReplicaId) -> Option<usize>,
+) -> Option<Signature> {
+    let list = shares.iter().map(|share| {
+        let signature = share.signature.as_bytes();
+        Some((place(share.signer)?, share.statement.as_bytes(), signature))
+    });
+    let list = list.collect::<Option<Vec<_>>>()?;
+    let joined = match form {
+        Form::List => return None,
+        Form::Aggregate => committee.join(&list)?,
+        Form::Threshold => {
+            if shares.windows(2).any(|pair| pair[0].statement != pair[1].statement) {
+                return None;
+            }
+            let list: Vec<_> =
+                list.iter().map(|(place, _, signature)| (*place, *signature)).collect();
+            committee.join_quorum(&list)?
+        }
+    };
+    Signature::new(&joined)
 }
 
 /// Reads every member's key, or names the first that cannot be read, with the reason.
@@ -176,14 +194,32 @@ fn each(checks: &[Check], verdicts: &mut [bool], holds: impl Fn(&Share) -> bool)
     }
 }
 
-/// Verifies replicas' signatures and certificates as one batch.
-fn verify_bls<'m>(mut claims: bls::Claims<'_, 'm>, checks: &'m [Check], verdicts: &mut [bool]) {
-    for (index, check) in checks.iter().enumerate() {
+fn all(checks: &[Check]) -> impl Iterator<Item = (usize, &Check)> {
+    checks.iter().enumerate()
+}
+
+fn by_id(signer: ReplicaId) -> usize {
+    signer.index()
+}
+
+/// Verifies replicas' signatures and certificates as one batch. Each check has the index of its
+/// verdict. `place` is that of a signer in the committee; beyond it for who is no member.
+pub(crate) fn verify_bls<'m>(
+    mut claims: bls::Claims<'_, 'm>,
+    checks: impl Iterator<Item = (usize, &'m Check)>,
+    place: &dyn Fn(ReplicaId) -> usize,
+    verdicts: &mut [bool],
+) {
+    for (index, check) in checks {
         match check {
-            Check::Client { .. } => {}
+            Check::Client { .. }
+            | Check::Joined { .. }
+            | Check::Dealing { .. }
+            | Check::Complaint { .. }
+            | Check::EncryptionKey { .. } => {}
             Check::Replica(share) => claims.share(
                 index,
-                share.signer.index(),
+                place(share.signer),
                 share.statement.as_bytes(),
                 share.signature.as_bytes(),
             ),
@@ -191,7 +227,7 @@ fn verify_bls<'m>(mut claims: bls::Claims<'_, 'm>, checks: &'m [Check], verdicts
                 let parts: Vec<_> = parts
                     .iter()
                     .map(|(statement, signers)| {
-                        (statement.as_bytes(), signers.iter().map(|id| id.index()).collect())
+                        (statement.as_bytes(), signers.iter().map(place).collect())
                     })
                     .collect();
                 claims.aggregate(index, &parts, signature.as_bytes());

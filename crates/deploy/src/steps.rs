@@ -253,6 +253,7 @@ pub(super) fn member(host: &Host, replica: usize, keys: &PublicKeys) -> Result<M
     Ok(Member {
         id: ReplicaId(u16::try_from(replica).unwrap_or(u16::MAX)),
         consensus_key: keys.consensus.clone(),
+        share_key: None,
         proof_of_possession: proof.map_err(|_| {
             format!("host \"{}\": its proof of possession has no fit length", host.name)
         })?,

@@ -6,9 +6,11 @@ use quorate_app::kv::feed::{Change, Found, Links, Page, changes};
 use quorate_core::base::wire::{Decode, Encode};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::proven::{Answer, Newest};
+use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::clients::Clients;
 use quorate_core::ledger::directive::SignedDirective;
 use quorate_core::ledger::frame::Frame;
+use quorate_core::ledger::generation::{Generations, Step};
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::protocols::hotstuff::block::{Block, FullBlock};
 use quorate_core::protocols::hotstuff::certificate::{Qc, TimeOut, Vote};
@@ -46,6 +48,20 @@ fn directive(bytes: &[u8]) {
     }
 }
 
+/// A step of a key generation, or a change with the shares of a key, as a command.
+fn generated(bytes: &[u8]) {
+    let command = [b"quorate generation 1", bytes].concat();
+    let read = allocation::within(64, &command, || Step::of_command(&command));
+    if let Ok(step) = read {
+        assert_eq!(step.to_command(), command, "a step has two encodings");
+    }
+    let command = [b"quorate change 3", bytes].concat();
+    let read = allocation::within(64, &command, || SignedChange::of_command(&command));
+    if let Ok(change) = read {
+        assert_eq!(change.to_command(), command, "a change has two encodings");
+    }
+}
+
 const TYPES: &[fn(&[u8])] = &[
     read::<Answer<Types>>,
     read::<Block>,
@@ -67,6 +83,8 @@ const TYPES: &[fn(&[u8])] = &[
     read::<Vote>,
     directive,
     list,
+    read::<Generations>,
+    generated,
 ];
 
 /// Reads bytes as every type: any bytes, or a true encoding that is bent.

@@ -120,7 +120,10 @@ fn spoil(check: &mut Check, input: &mut Input<'_>) -> bool {
     let (Check::Client { signature, .. }
     | Check::Replica(Share { signature, .. })
     | Check::Aggregate { signature, .. }
-    | Check::Threshold { signature, .. }) = check;
+    | Check::Threshold { signature, .. }) = check
+    else {
+        return false;
+    };
     let before = *signature;
     let mut bytes = signature.as_bytes().to_vec();
     for _ in 0..1 + input.byte() % 2 {

@@ -17,7 +17,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::crypto::{
+    Check, Form, Scheme, Share, ShareKeys, Signature, Signer, Statement,
+};
 
 /// The shortest wait that is worth a sleep.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(60);
@@ -103,6 +105,10 @@ impl Scheme for Verifying {
 
     fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature> {
         self.scheme.combine(form, shares)
+    }
+
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        self.scheme.combine_by(keys, form, shares)
     }
 }
 

@@ -12,6 +12,7 @@ mod authenticity;
 mod blocking;
 pub mod change;
 mod driver;
+pub mod generation;
 mod link;
 mod members;
 pub mod pull;

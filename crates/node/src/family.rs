@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, ShareKeys, Signature};
 use quorate_core::base::membership::CommitteeError;
 use quorate_core::client::decided::{Decided, Follow};
 use quorate_core::client::proven::Proofs;
@@ -23,7 +23,7 @@ use quorate_core::protocols::snow::snowman::{self, Snowman};
 use quorate_core::protocols::two_delay::{self, TwoDelay};
 use quorate_core::replica::{Ancestors, Dissemination};
 use quorate_core::{Committee, Height, ReplicaId};
-use quorate_crypto::ed25519::Ed25519;
+use quorate_crypto::MembersScheme;
 
 use crate::config::{
     AuthenticationName, Cluster, DisseminationName, LeaderName, LivenessName, Node, PacemakerName,
@@ -458,14 +458,14 @@ pub fn scheme_of(cluster: &Cluster, committee: &Committee) -> Arc<dyn Scheme> {
 /// them itself, since it knows the committees of all epochs.
 pub struct ByKey {
     committee: Committee,
-    scheme: Ed25519,
+    scheme: MembersScheme,
 }
 
 impl ByKey {
     /// Of the members of `committee`.
     #[must_use]
     pub fn new(committee: Committee) -> Self {
-        Self { committee, scheme: Ed25519::default() }
+        Self { committee, scheme: MembersScheme::default() }
     }
 }
 
@@ -475,9 +475,15 @@ impl Scheme for ByKey {
         self.scheme.verify(&by_key.collect::<Vec<_>>())
     }
 
-    /// Ed25519 signatures are not joined.
-    fn combine(&self, _: Form, _: &[Share]) -> Option<Signature> {
-        None
+    fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature> {
+        match self.committee.shares() {
+            Some(keys) => self.scheme.combine_by(keys, form, shares),
+            None => self.scheme.combine(form, shares),
+        }
+    }
+
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        self.scheme.combine_by(keys, form, shares)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use quorate_app::kv::feed::{Bounds, Feed};
 use quorate_app::{kv, ordering};
@@ -22,6 +22,7 @@ use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
 };
 use crate::family::{self, Family};
+use crate::generation;
 use crate::http::access::{Access, AccessError};
 use crate::http::{self, Facts};
 use crate::replica::keyring::Keyring;
@@ -353,6 +354,16 @@ fn run<S: StateMachine + 'static>(
         let Launched { running, .. } = &launched;
         let (epochs, peers) = (Arc::clone(running.epochs()), Arc::clone(running.peers()));
         let transport = Arc::clone(running.transport_key());
+        if loaded.cluster.generates_keys() {
+            tokio::spawn(generation::run(generation::Part {
+                cluster: Arc::new(loaded.cluster.clone()),
+                following: following.clone(),
+                epochs: Arc::clone(&epochs),
+                board: Arc::clone(running.generating()),
+                past: Arc::clone(running.past()),
+                searched: Mutex::default(),
+            }));
+        }
         tokio::spawn(scout::run(loaded.node.replica, following, epochs, peers, transport));
     }
     Ok(launched)

@@ -12,6 +12,7 @@ pub mod config;
 pub mod descriptors;
 pub mod family;
 pub mod formats;
+mod generation;
 pub mod http;
 pub mod launch;
 pub mod newcomer;

@@ -42,12 +42,13 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
         let remedy = "name another one: keys and data are never written over".to_owned();
         return Err(Finding { what, place: Place::File(root.to_owned()), remedy });
     }
-    let scheme = cluster.signatures;
+    let scheme = cluster.own_scheme();
     let consensus = ConsensusKey::generate(scheme).map_err(|error| failed(&error, root))?;
     let transport = SecretKey::generate().map_err(|error| failed(&error, root))?;
     let member = Member {
         id: newcomer.id,
         consensus_key: public_half(&consensus),
+        share_key: None,
         proof_of_possession: None,
         transport_key: transport.public_key(),
         peer_address: newcomer.peer_address.clone(),
@@ -115,7 +116,7 @@ pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigErr
     // Those in use by now: the files may name earlier ones.
     let in_use = loaded.open_keys()?;
     let (scheme, file) = match which {
-        NextKey::Consensus => (cluster.signatures, beside(&node.keys.consensus, "next")),
+        NextKey::Consensus => (cluster.own_scheme(), beside(&node.keys.consensus, "next")),
         NextKey::Transport => (SchemeName::Ed25519, beside(&node.keys.transport, "next")),
     };
     let refused = |what: String| {

@@ -23,6 +23,7 @@ mod doorbell;
 pub mod epochs;
 mod events;
 mod feed;
+pub mod generating;
 mod giving_way;
 mod inbox;
 pub mod keyring;
@@ -39,6 +40,7 @@ mod replies;
 mod requests;
 mod routes;
 mod settled;
+pub mod shares;
 mod spread;
 mod standing;
 mod start;
@@ -58,6 +60,7 @@ use quorate_app::kv::feed::Feed;
 use quorate_core::base::crypto::{Scheme, Signer};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::ledger::clients::Clients;
+use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{Capability, Types};
 use quorate_core::replica;
@@ -76,6 +79,7 @@ use crate::traces;
 use data::{DataError, Owner};
 use decide::End;
 use epochs::Epochs;
+use generating::Board;
 pub(crate) use giving_way::spawn_low;
 use inbox::{Answer, Outside};
 use keyring::Keyring;
@@ -196,6 +200,9 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
+/// The frames of the committed block at a height, as far as it is in the log.
+pub type Past = Arc<dyn Fn(quorate_core::Height) -> Vec<SharedFrame> + Send + Sync>;
+
 /// A replica that runs.
 pub struct Running {
     outside: Outside,
@@ -206,6 +213,8 @@ pub struct Running {
     peers: Arc<Peers>,
     epochs: Arc<Epochs>,
     feed: Option<Arc<Feed>>,
+    generating: Arc<Board>,
+    past: Past,
     transport: Arc<TransportKey>,
     notes: Vec<String>,
     recovered: quorate_core::Height,
@@ -350,6 +359,18 @@ impl Running {
     #[must_use]
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
+    }
+
+    /// Its part in key generations.
+    #[must_use]
+    pub fn generating(&self) -> &Arc<Board> {
+        &self.generating
+    }
+
+    /// The blocks in its log.
+    #[must_use]
+    pub fn past(&self) -> &Past {
+        &self.past
     }
 
     /// Its transport keys.

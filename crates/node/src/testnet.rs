@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! FOLDER/replica-0/config/{cluster.toml, node.toml, consensus.key, transport.key, begun}   data/
-//! FOLDER/replica-1/…
+//! FOLDER/replica-1/…           with a share beside consensus.key, where members generate keys
 //! FOLDER/client/config/cluster.toml
 //! FOLDER/administrator-0.key …    where members may change
 //! FOLDER/testnet.json             with a service: the program that runs its replicas
@@ -29,6 +29,7 @@ use crate::config::{
     Home, HostPort, LivenessName, Member, Place, Restored, SamplingName, canonical_table,
     combination, node_file_text, public_half,
 };
+use crate::replica::shares::ShareFiles;
 use keys::CommitteeSecrets;
 
 /// What kind of cluster to make.
@@ -189,19 +190,19 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         Some(base) => ports_from(base, replicas, folder)?,
         None => free_ports(replicas).map_err(|error| failed(&error, folder))?,
     };
-    let secrets = keys::generate(options.combination.signatures, replicas)
+    let generate = match options.administrators {
+        0 => keys::generate,
+        _ => keys::generate_governed,
+    };
+    let secrets = generate(options.combination.signatures, replicas)
         .map_err(|error| failed(&std::io::Error::other(error), folder))?;
     let transport: Vec<SecretKey> =
         (0..replicas).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
     refuse_governance(options)?;
     let administrators: Vec<SecretKey> =
         (0..options.administrators).map(|_| new_key(folder)).collect::<Result<_, _>>()?;
-    let mut cluster = cluster_of(&secrets, &transport, &ports, options, folder)?;
-    cluster.governance = governance_of(&administrators, options);
-    cluster.rules = options.restored.as_ref().map_or(Rules::FIRST, |from| from.rules);
-    if let Some(finding) = cluster.check() {
-        return Err(TestnetError::Refused(finding));
-    }
+    let governance = governance_of(&administrators, options);
+    let cluster = cluster_of((&secrets, governance), &transport, &ports, options, folder)?;
     let cluster_text = cluster.to_toml();
     let mut homes = Vec::with_capacity(replicas);
     let keys = secrets.replicas.iter().zip(&transport).zip(&ports);
@@ -213,6 +214,9 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
         write_new(&home.node_file(), &node_text(id, *http, options))?;
         let file = home.config_folder().join("consensus.key");
         written(key_file::write_consensus(&file, consensus), &file)?;
+        if let Some(share) = secrets.shares.get(id) {
+            written(ShareFiles::beside(&file).keep_share(cluster.epoch, share), &file)?;
+        }
         let file = home.config_folder().join("transport.key");
         written(key_file::write(&file, transport), &file)?;
         begin_in(&home, &data, &cluster, consensus)
@@ -382,7 +386,7 @@ fn free_port() -> std::io::Result<(TcpListener, UdpSocket)> {
 }
 
 fn cluster_of(
-    secrets: &CommitteeSecrets,
+    (secrets, governance): (&CommitteeSecrets, Governance),
     transport: &[SecretKey],
     ports: &[Ports],
     options: &Options,
@@ -396,6 +400,7 @@ fn cluster_of(
         Ok(Member {
             id: ReplicaId(id as u16),
             consensus_key: public_half(consensus),
+            share_key: secrets.shares.get(id).and_then(|it| it.public_key().try_into().ok()),
             proof_of_possession: consensus.proof_of_possession(),
             transport_key: transport.public_key(),
             peer_address: address(options, id, *peer, folder)?,
@@ -432,6 +437,11 @@ fn cluster_of(
     }
     if let Some(commands) = options.batch_commands {
         cluster.batch.max_commands = commands;
+    }
+    cluster.governance = governance;
+    cluster.rules = options.restored.as_ref().map_or(Rules::FIRST, |from| from.rules);
+    if cluster.generates_keys() {
+        cluster.rules.core = cluster.rules.core.max(Rules::GENERATED_KEYS);
     }
     match cluster.check() {
         Some(finding) => Err(TestnetError::Refused(finding)),

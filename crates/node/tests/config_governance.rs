@@ -3,9 +3,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use quorate_core::ReplicaId;
-use quorate_crypto::key_file;
-use quorate_node::config::{Contact, Home, HostPort, MemberFile, Overrides, load, load_cluster};
+use quorate_crypto::{SchemeName, key_file};
+use quorate_node::config::{
+    Contact, Home, HostPort, LeaderName, MemberFile, Overrides, load, load_cluster,
+};
 use quorate_node::newcomer::{self, Newcomer};
+use quorate_node::replica::shares::ShareFiles;
 use quorate_node::testnet::{self, Options, Testnet};
 use tempfile::TempDir;
 
@@ -79,13 +82,115 @@ fn what_does_not_go_with_members_that_change_is_refused_with_the_remedy() {
     }
 }
 
+/// Four members that change and sign with shares of a threshold key.
+fn made_with_shares() -> (TempDir, Testnet) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options { administrators: 1, ..Options::default() };
+    options.combination.signatures = SchemeName::BlsThreshold;
+    options.combination.leader = LeaderName::RoundRobin;
+    let made = testnet::init(folder.path(), 4, &options).unwrap();
+    (folder, made)
+}
+
+#[test]
+fn members_that_change_have_a_share_of_the_first_threshold_key_beside_a_key_of_their_own() {
+    let (_folder, made) = made_with_shares();
+    let (cluster, _) = load_cluster(&made.client.cluster_file()).unwrap();
+    assert_eq!(cluster, made.cluster);
+    let committee = cluster.committee().unwrap();
+    let shares = committee.shares().unwrap();
+    assert_eq!((shares.quorum(), committee.rules().core), (3, 3));
+    for (member, home) in cluster.members.iter().zip(&made.replicas) {
+        let loaded = load(home, &Overrides::default()).unwrap();
+        let own = loaded.open_keys().unwrap().consensus;
+        assert_eq!(own.scheme(), SchemeName::Ed25519);
+        assert_eq!(own.public_key(), member.consensus_key.as_bytes());
+        let files = ShareFiles::beside(&loaded.node.keys.consensus);
+        let share = files.share(shares.key(member.id).unwrap()).unwrap();
+        assert_eq!(share.public_key(), member.share_key.unwrap());
+    }
+    // The shares are part of the chain's identity.
+    let mut other = cluster.clone();
+    other.members[0].share_key = cluster.members[1].share_key;
+    assert_ne!(other.chain_digest(), cluster.chain_digest());
+}
+
+#[test]
+fn a_share_that_is_not_there_is_a_finding_with_place_and_remedy() {
+    let (folder, made) = made_with_shares();
+    let (home, member) = (&made.replicas[1], &made.cluster.members[1]);
+    let loaded = load(home, &Overrides::default()).unwrap();
+    let files = ShareFiles::beside(&loaded.node.keys.consensus);
+    let file = files.share_file(made.cluster.epoch, &member.share_key.unwrap());
+    let hidden = folder.path().join("hidden");
+    let said = || loaded.open_keys().map(|_| ()).map_err(|error| error.to_string());
+    assert!(loaded.doubtful_share().is_none());
+    std::fs::rename(&file, &hidden).unwrap();
+    // It may be a learner by now, so it may start.
+    assert_eq!(said(), Ok(()));
+    let doubt = loaded.doubtful_share().unwrap().to_string();
+    assert!(doubt.contains("there is no key file") && doubt.contains("put the share"), "{doubt}");
+    // Nobody begins without a share.
+    std::fs::remove_file(home.begun_file()).unwrap();
+    let refused = said().unwrap_err();
+    let shown = file.display().to_string();
+    assert!(refused.contains(&shown) && refused.contains("restore it"), "{refused}");
+    std::fs::copy(&hidden, &file).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = said().unwrap_err();
+    assert!(refused.contains("mode 0644") && refused.contains("chmod 600"), "{refused}");
+    // The share of another one.
+    std::fs::remove_file(&file).unwrap();
+    let other = load(&made.replicas[2], &Overrides::default()).unwrap().node.keys.consensus;
+    let key = made.cluster.members[2].share_key.unwrap();
+    std::fs::copy(ShareFiles::beside(&other).share_file(made.cluster.epoch, &key), &file).unwrap();
+    let refused = said().unwrap_err();
+    assert!(refused.contains("is not the one of `share_key` of replica 1"), "{refused}");
+    std::fs::rename(&hidden, &file).unwrap();
+    assert_eq!(said(), Ok(()));
+}
+
+#[test]
+fn what_does_not_go_with_threshold_keys_of_members_that_change_is_refused_with_the_remedy() {
+    let (_folder, made) = made_with_shares();
+    let file = made.client.cluster_file();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(&format!("{key} = ")));
+        line.unwrap_or_else(|| panic!("{key}: {text}")).to_owned()
+    };
+    let (share, own) = (line("share_key"), line("consensus_key"));
+    let foreign = made_with_shares().1.cluster.members[0].share_key.unwrap();
+    let foreign: String = foreign.iter().map(|byte| format!("{byte:02x}")).collect();
+    let no_key = format!("consensus_key = \"{}\"", "02".repeat(32));
+    for (from, to, expected) in [
+        (&share, String::new(), "`share_key` of replica 0 is missing"),
+        (&share, format!("share_key = \"{foreign}\""), "was not dealt together with the others"),
+        (&own, no_key, "`consensus_key` of replica 0"),
+        (&line("rules"), "rules = \"2.1\"".to_owned(), "set rules = \"3.1\" in [governance]"),
+        (&line("group_key"), String::new(), "`group_key` is missing"),
+        (
+            &line("signatures"),
+            "signatures = \"ed25519\"".to_owned(),
+            "`share_key` of replica 0 is set",
+        ),
+    ] {
+        std::fs::write(&file, text.replacen(&format!("\n{from}"), &format!("\n{to}"), 1)).unwrap();
+        let read = load_cluster(&file);
+        let said = read.err().unwrap_or_else(|| panic!("{from} -> {to}")).to_string();
+        assert!(said.contains(expected), "{from} -> {to}: {said}");
+    }
+}
+
 #[test]
 fn a_scheme_whose_keys_nobody_checks_alone_does_not_go_with_members_that_change() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = Options { administrators: 1, ..Options::default() };
     options.combination.signatures = quorate_crypto::SchemeName::Bls;
     let said = testnet::init(folder.path(), 4, &options).unwrap_err().to_string();
-    assert!(said.contains("set signatures = \"ed25519\", or leave [governance] out"), "{said}");
+    let remedy =
+        "set signatures = \"ed25519\" or \"bls12-381-threshold\", or leave [governance] out";
+    assert!(said.contains(remedy), "{said}");
     for (administrators, approvals, expected) in [
         (65, None, "at most 64"),
         (0, Some(1), "add --administrators"),

@@ -24,6 +24,7 @@ fn member(id: u16) -> Member {
     Member {
         id: ReplicaId(id),
         consensus_key: public_half(&key),
+        share_key: None,
         proof_of_possession: None,
         transport_key: PublicKey([id as u8 + 101; 32]),
         peer_address: HostPort::loopback(7000 + 2 * id),

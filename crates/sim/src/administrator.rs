@@ -1,9 +1,11 @@
 //! The administrator of a governed cluster, who has its members changed.
 
-use quorate_core::base::crypto::{ClientSigner as _, Signer as _};
+use bytes::Bytes;
+use quorate_core::base::crypto::{COMPLAINT_BYTES, ClientSigner as _, Signer as _};
 use quorate_core::base::membership::{Member, Rules};
-use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::change::{Change, NextShares, SignedChange};
 use quorate_core::ledger::frame::{Frame, SharedFrame};
+use quorate_core::ledger::generation::{Dealer, Plan, Step};
 use quorate_core::ledger::outcome::Outcome;
 use quorate_core::ledger::sessions::Standing;
 use quorate_core::{Committee, Epoch, ReplicaId, Sequence, SessionId};
@@ -13,6 +15,9 @@ use crate::family::Family;
 use crate::keys::{self, CHAIN, Key};
 use crate::rng::Rng;
 
+/// How long members may take to get sessions, in microseconds of the simulation.
+const OPENS_WITHIN: u64 = 20_000_000;
+
 /// An administrator on its way through epochs.
 #[derive(Debug)]
 pub struct Administrator {
@@ -20,6 +25,8 @@ pub struct Administrator {
     session: SessionId,
     /// [`Config::second_keys_from`](crate::Config).
     second_keys_from: Option<u64>,
+    /// Those that changes leave as they are.
+    rules: Rules,
     /// The number of its next frame.
     pub next: Sequence,
 }
@@ -38,7 +45,8 @@ impl Administrator {
         };
         cluster.run_until(micros, |cluster| session(cluster).is_some());
         let second_keys_from = cluster.config.second_keys_from;
-        Some(Self { key, session: session(cluster)?, second_keys_from, next: Sequence(1) })
+        let (session, rules) = (session(cluster)?, cluster.config.committee().rules());
+        Some(Self { key, session, second_keys_from, rules, next: Sequence(1) })
     }
 
     /// The change to members of these weights, by their ids (`None`: no member), signed by the
@@ -50,7 +58,7 @@ impl Administrator {
         weights: &[Option<u16>],
         ready: impl Fn(usize) -> bool,
     ) -> SignedChange {
-        self.change_under(Rules::FIRST, ends, weights, ready)
+        self.change_under(self.rules, ends, weights, ready)
     }
 
     /// The same to an epoch that executes by these rules.
@@ -79,7 +87,7 @@ impl Administrator {
                 (ReplicaId(id as u16), signature)
             })
             .collect();
-        SignedChange { change, approvals, ready }
+        SignedChange { change, approvals, ready, shares: None }
     }
 
     /// Wants a change executed: its frame reaches every replica that runs.
@@ -91,20 +99,163 @@ impl Administrator {
         cluster: &mut Cluster<F>,
         change: &SignedChange,
     ) -> SharedFrame {
-        let (key, command) = (self.key, change.to_command());
-        let frame = Frame::build(
-            key.public_key(),
-            self.session,
-            self.next,
-            [command.as_slice()],
-            &CHAIN,
-            |statement| key.sign(statement),
-        );
-        self.next = self.next.next();
-        let frame: SharedFrame = frame.expect("a change fits a frame").into();
-        submit(cluster, &frame);
-        frame
+        self.submit_command(cluster, &change.to_command())
     }
+
+    fn submit_command<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        command: &[u8],
+    ) -> SharedFrame {
+        let number = self.next;
+        self.next = self.next.next();
+        submit_by(cluster, self.key, (self.session, number), command)
+    }
+
+    /// Begins a key generation for a change, in which all next members that count deal, each in a
+    /// session of its own key. Those of `cheats` deal shares that do not fit, which the first
+    /// member shows.
+    ///
+    /// # Panics
+    /// If the members get no sessions.
+    pub fn generate<F: Family>(
+        &mut self,
+        cluster: &mut Cluster<F>,
+        change: &Change,
+        cheats: &[u16],
+    ) {
+        let plan = self.plan(change, next_serial(cluster, change.ends));
+        let approvals = vec![(self.key.public_key(), self.key.sign(&plan.approval(&CHAIN)))];
+        let prove = |dealer: &Dealer| {
+            let context = dealer.possession(&CHAIN, plan.ends, plan.serial);
+            keys::encryption_proof(&dealer.encryption, &context)
+        };
+        let proofs = plan.dealers.iter().map(prove).collect();
+        let begin = Step::Begin { plan: plan.clone(), proofs, approvals };
+        self.submit_command(cluster, &begin.to_command());
+        let of = |dealer: &Dealer| {
+            let epoch = plan.ends.plus(1);
+            Key::of_replica_in(dealer.id.index(), epoch, self.second_keys_from)
+        };
+        let keys: Vec<Key> = plan.dealers.iter().map(of).collect();
+        // One generation more, one session more.
+        let incarnation = plan.ends.0 * 1_000 + plan.serial;
+        let sessions = sessions_of(cluster, &keys, incarnation).expect("they get sessions");
+        let (round, mut shown) = (plan.round(&CHAIN), Vec::new());
+        for (place, dealer) in plan.dealers.iter().enumerate() {
+            let (plan, id, fits) = (plan.clone(), dealer.id, !cheats.contains(&dealer.id.0));
+            let dealing = Bytes::from(keys::dealing(&round, place, fits));
+            if !fits {
+                let (plan, dealing) = (plan.clone(), dealing.clone());
+                let (recipient, evidence) = (plan.dealers[0].id, [0; COMPLAINT_BYTES]);
+                shown.push(Step::Complain { plan, dealer: id, dealing, recipient, evidence });
+            }
+            let key = keys[place];
+            let signature = key.sign(&plan.dealing(&CHAIN, id, &dealing));
+            let step = Step::Deal { plan, dealer: id, dealing, signature };
+            submit_by(cluster, key, (sessions[place], Sequence(1)), &step.to_command());
+        }
+        for (number, step) in (2..).map(Sequence).zip(&shown) {
+            submit_by(cluster, keys[0], (sessions[0], number), &step.to_command());
+        }
+    }
+
+    fn plan(&self, change: &Change, serial: u64) -> Plan {
+        let members = change.members.iter().enumerate();
+        let voters = members
+            .filter_map(|(id, it)| Some((id, it.as_ref()?)))
+            .filter(|(_, member)| !member.is_learner());
+        let dealers = voters.map(|(id, _)| {
+            let key = Key::of_replica_in(id, change.ends.plus(1), self.second_keys_from);
+            let encryption = keys::encryption_key(id, change.ends, serial);
+            Dealer { id: ReplicaId(id as u16), key: key.public_key(), encryption }
+        });
+        let (ends, digest) = (change.ends, change.digest());
+        Plan { ends, serial, change: digest, open_blocks: 10_000, dealers: dealers.collect() }
+    }
+
+    /// The change with the key that its members generated, as a replica sees the generation, for
+    /// which all of them are ready; `None` before they all have dealt there.
+    #[must_use]
+    pub fn with_shares<F: Family>(
+        &self,
+        core: &Core<F>,
+        change: SignedChange,
+        cheats: usize,
+    ) -> Option<SignedChange> {
+        let generations = core.execution().members().generations();
+        let current = generations.current()?;
+        let (all, epoch) = (current.plan().dealers.len(), change.change.ends.plus(1));
+        let is_of_change = current.plan().change == change.change.digest();
+        let are_few = current.dealt().len() < all || current.disqualified().len() < cheats;
+        if !is_of_change || are_few {
+            return None;
+        }
+        let generation = current.digest();
+        let keys = keys::shares_of(&change.change.members, epoch, &generation);
+        let shares = Some(Box::new(NextShares { generation, keys, possessions: Vec::new() }));
+        let mut signed = SignedChange { ready: Vec::new(), shares, ..change };
+        let readiness = signed.readiness(&CHAIN);
+        for dealer in &current.plan().dealers {
+            let own = Key::of_replica_in(dealer.id.index(), epoch, self.second_keys_from);
+            signed.ready.push((dealer.id, own.sign(&readiness)));
+            let share = Key::of_share(dealer.id.index(), epoch);
+            let signature = share.sign(&signed.possession(&CHAIN, dealer.id)?);
+            let possessions = signed.shares.as_mut().map(|shares| &mut shares.possessions);
+            possessions?.push((dealer.id, signature));
+        }
+        Some(signed)
+    }
+}
+
+/// The serial of the next key generation in the epoch, as far as some correct replica has seen.
+fn next_serial<F: Family>(cluster: &Cluster<F>, epoch: Epoch) -> u64 {
+    let serial = |core: &Core<F>| {
+        let members = core.execution().members();
+        let is_there = members.committee().is_some_and(|it| it.epoch() == epoch);
+        is_there.then(|| members.generations().next_serial())
+    };
+    cluster.correct().filter_map(serial).max().unwrap_or(1)
+}
+
+/// Wants a command executed in a session of this key, by its number: its frame reaches every
+/// replica that runs.
+fn submit_by<F: Family>(
+    cluster: &mut Cluster<F>,
+    key: Key,
+    (session, number): (SessionId, Sequence),
+    command: &[u8],
+) -> SharedFrame {
+    let sign = |statement: &_| key.sign(statement);
+    let frame = Frame::build(key.public_key(), session, number, [command], &CHAIN, sign);
+    let frame: SharedFrame = frame.expect("a change fits a frame").into();
+    submit(cluster, &frame);
+    frame
+}
+
+/// Opens a session for each of these keys; `None` if some get none within seconds.
+fn sessions_of<F: Family>(
+    cluster: &mut Cluster<F>,
+    keys: &[Key],
+    incarnation: u64,
+) -> Option<Vec<SessionId>> {
+    let open = |key: &Key| {
+        Frame::open(key.public_key(), incarnation, &CHAIN, |statement| key.sign(statement))
+    };
+    let opens: Vec<SharedFrame> = keys.iter().map(|key| open(key).into()).collect();
+    opens.iter().for_each(|open| submit(cluster, open));
+    let session = |core: &Core<F>, open: &SharedFrame| match core.execution().standing(open) {
+        Standing::Settled(Outcome::Opened { session, .. }) => Some(session),
+        _ => None,
+    };
+    let all = |cluster: &Cluster<F>| {
+        cluster.correct().find_map(|core| opens.iter().map(|open| session(core, open)).collect())
+    };
+    cluster.run_until(OPENS_WITHIN, |cluster| {
+        let all: Option<Vec<SessionId>> = all(cluster);
+        all.is_some()
+    });
+    all(cluster)
 }
 
 /// A frame reaches every replica that runs.

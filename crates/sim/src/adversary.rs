@@ -167,7 +167,7 @@ impl Cluster {
         ask: impl FnOnce(&mut Layer, Time, Own<'_>) -> T,
     ) -> Option<T> {
         let place = &mut self.slots[slot];
-        let key = Key::of_replica(place.id);
+        let key = self.config.keys(place.id);
         let own = Own { signer: &key, scheme: &Mock };
         match &mut place.corrupt {
             Some(Around::HotStuff(layer)) => Some(ask(layer, self.now, own)),

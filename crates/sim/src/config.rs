@@ -12,7 +12,7 @@ use quorate_core::protocols::snow::snowman;
 use quorate_core::replica::{Ancestors, Dissemination};
 use quorate_core::{Committee, Duration};
 
-use super::keys::{self, Mock};
+use super::keys::{self, Keys, Mock};
 use super::mutant::Mutation;
 use super::network::Link;
 use super::planted;
@@ -24,7 +24,8 @@ pub struct Config {
     /// How many there are.
     pub replicas: usize,
     /// So many of them are the members at first, and an administrator may change that; `None`: all
-    /// are, for ever.
+    /// are, for ever. Where votes are joined into the committee's signature, they have a threshold
+    /// key.
     pub members: Option<usize>,
     /// From this epoch on all members have other keys, where members change.
     pub second_keys_from: Option<u64>,
@@ -180,10 +181,17 @@ impl Config {
         self.protocol().domain(self.committee())
     }
 
+    /// What a replica signs with.
+    pub fn keys(&self, id: usize) -> Keys {
+        let have_shares = self.members.is_some() && self.forms.0 == Form::Threshold;
+        Keys { id, second_from: self.second_keys_from, have_shares }
+    }
+
     /// The first committee.
     pub fn committee(&self) -> Committee {
         match self.members {
             None => keys::committee(self.replicas),
+            Some(members) if self.forms.0 == Form::Threshold => keys::governed_by_shares(members),
             Some(members) => keys::governed(members),
         }
     }

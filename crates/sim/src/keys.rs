@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use quorate_core::base::crypto::{
-    Check, ClientSigner, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+    Check, ClientSigner, ENCRYPTION_KEY_BYTES, ENCRYPTION_PROOF_BYTES, Form, PublicKey, Round,
+    SHARE_KEY_BYTES, Scheme, Share, ShareKeys, Signature, Signer, Signers, Statement,
 };
-use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
+use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules, quorum};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 
 /// The chain that all signatures are bound to.
@@ -40,6 +41,12 @@ impl Key {
         }
     }
 
+    /// The share of a replica in the threshold key of an epoch: no key of its own, nor its share in
+    /// any other epoch.
+    pub fn of_share(id: usize, epoch: Epoch) -> Self {
+        Self::new(mix(0x500 + epoch.0), id)
+    }
+
     /// The key of a client.
     pub fn of_client(id: usize) -> Self {
         Self::new(0x200, id)
@@ -55,6 +62,27 @@ impl ClientSigner for Key {
 impl Signer for Key {
     fn sign(&self, statement: &Statement) -> Signature {
         seal(&self.public_key(), statement.as_bytes())
+    }
+}
+
+/// All that a replica signs with, epoch after epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Whose they are.
+    pub id: usize,
+    /// The epoch from which on it has another key of its own.
+    pub second_from: Option<u64>,
+    /// Whether members have threshold keys.
+    pub have_shares: bool,
+}
+
+impl Signer for Keys {
+    fn sign(&self, statement: &Statement) -> Signature {
+        let (id, epoch) = (self.id, statement.epoch());
+        match self.have_shares && statement.is_joined() {
+            true => Key::of_share(id, epoch).sign(statement),
+            false => Key::of_replica_in(id, epoch, self.second_from).sign(statement),
+        }
     }
 }
 
@@ -118,6 +146,49 @@ fn holds(check: &Check) -> bool {
             join(seals) == *signature
         }
         Check::Threshold { statement, signature } => seal_of_all(statement) == *signature,
+        Check::Joined { keys, check } => holds_by(keys, check),
+        Check::Dealing { round, dealer, dealing } => is_dealt(round, *dealer, dealing),
+        Check::Complaint { round, dealer, dealing, .. } => {
+            is_dealt(round, *dealer, dealing) && dealing.ends_with(DOES_NOT_FIT)
+        }
+        Check::EncryptionKey { context, key, proof } => encryption_proof(key, context) == *proof,
+    }
+}
+
+/// The same by the shares of a threshold key. A committee's signature is of its own key alone, and
+/// a member's of its share alone: not of the key that it has for itself.
+fn holds_by(keys: &ShareKeys, check: &Check) -> bool {
+    let seal_of = |signer: ReplicaId, statement: &Statement| {
+        let name = keys.keys().nth(keys.place(signer)?)?.first_chunk()?;
+        Some(seal(&PublicKey(*name), statement.as_bytes()))
+    };
+    match check {
+        Check::Threshold { statement, signature } => seal_by(keys, statement) == *signature,
+        Check::Replica(Share { signer, statement, signature }) => {
+            seal_of(*signer, statement) == Some(*signature)
+        }
+        Check::Aggregate { parts, signature } => {
+            let signed = |(statement, signers): &(Statement, Signers)| -> Option<Vec<_>> {
+                signers.iter().map(|signer| seal_of(signer, statement)).collect()
+            };
+            let seals: Option<Vec<_>> = parts.iter().map(signed).collect();
+            seals.is_some_and(|seals| join(seals.into_iter().flatten()) == *signature)
+        }
+        _ => false,
+    }
+}
+
+/// What a committee with this threshold key signs as one.
+fn seal_by(keys: &ShareKeys, statement: &Statement) -> Signature {
+    let bytes = [&keys.digest().0[..], statement.as_bytes()].concat();
+    seal(&PublicKey([0xA2; 32]), &bytes)
+}
+
+/// Signatures joined, by these shares of a threshold key if there are any.
+pub fn combined(form: Form, shares: &[Share], keys: Option<&ShareKeys>) -> Option<Signature> {
+    match keys {
+        Some(keys) => Mock.combine_by(keys, form, shares),
+        None => Mock.combine(form, shares),
     }
 }
 
@@ -169,6 +240,16 @@ impl Scheme for Mock {
             Form::Threshold => Some(join(shares.iter().map(|share| share.signature))),
         }
     }
+
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        let is_share = |share: &Share| holds_by(keys, &Check::Replica(*share));
+        match form {
+            Form::Threshold if shares.len() >= keys.quorum() && shares.iter().all(is_share) => {
+                shares.first().map(|share| seal_by(keys, &share.statement))
+            }
+            _ => self.combine(form, shares),
+        }
+    }
 }
 
 /// The committee of the first `n` replicas.
@@ -200,6 +281,61 @@ pub fn governed(n: usize) -> Committee {
     let opening = Opening { after: CHAIN, height: Height(0) };
     Committee::with_members(CHAIN, Epoch(0), opening, members, governance())
         .expect("a committee of distinct keys")
+}
+
+/// The same, whose members sign with shares of a threshold key.
+pub fn governed_by_shares(n: usize) -> Committee {
+    let committee = governed(n).under(RULES_OF_SHARES);
+    let shares = shares_of(committee.members(), Epoch(0), &Digest::default());
+    committee.with_shares(shares).expect("one share for each member that counts")
+}
+
+/// The first rules by which members have a threshold key.
+pub const RULES_OF_SHARES: Rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+
+/// The shares of the members that count, of the key of an epoch, which came of this generation. The
+/// arithmetic is left out: a share is the epoch's, whatever was dealt. What members join is sealed
+/// with the name of the key, which names the generation.
+pub fn shares_of(members: &[Option<Member>], epoch: Epoch, generation: &Digest) -> ShareKeys {
+    let counts = |member: &Option<Member>| member.as_ref().is_some_and(|it| !it.is_learner());
+    let voters = (0..members.len()).filter(|id| counts(&members[*id]));
+    let name = |id: usize| {
+        let mut bytes = [0; SHARE_KEY_BYTES];
+        bytes[..32].copy_from_slice(&Key::of_share(id, epoch).public.0);
+        bytes[32..64].copy_from_slice(&generation.0);
+        (ReplicaId(id as u16), bytes)
+    };
+    let keys: Vec<_> = voters.map(name).collect();
+    ShareKeys::new(quorum(keys.len()), keys).expect("members that count")
+}
+
+/// The key that shares are encrypted to, of a replica in one plan alone.
+pub fn encryption_key(id: usize, ends: Epoch, serial: u64) -> [u8; ENCRYPTION_KEY_BYTES] {
+    Key::new(mix(0x600 + (ends.0 << 16) + serial), id).public.0
+}
+
+/// The proof that its owner has it.
+pub fn encryption_proof(
+    key: &[u8; ENCRYPTION_KEY_BYTES],
+    context: &Digest,
+) -> [u8; ENCRYPTION_PROOF_BYTES] {
+    let mut proof = [0; ENCRYPTION_PROOF_BYTES];
+    proof.copy_from_slice(seal(&PublicKey(*key), &context.0).as_bytes());
+    proof
+}
+
+/// What a dealer deals in this round, or what no member can read its share of.
+pub fn dealing(round: &Round, dealer: usize, fits: bool) -> Vec<u8> {
+    let fits: &[u8] = if fits { b"fits" } else { DOES_NOT_FIT };
+    [&round.context.0[..], &dealer.to_le_bytes(), fits].concat()
+}
+
+/// What a dealing ends with that cheats.
+const DOES_NOT_FIT: &[u8] = b"does not fit";
+
+/// Whether this was dealt in this round by this dealer.
+fn is_dealt(round: &Round, dealer: usize, dealing: &[u8]) -> bool {
+    [true, false].iter().any(|fits| self::dealing(round, dealer, *fits) == dealing)
 }
 
 /// One administrator, who may change the members alone.

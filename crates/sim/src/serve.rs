@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::Scheme;
 use quorate_core::base::wire::Encode as _;
 use quorate_core::protocols::protocol::FullBlockOf;
 use quorate_core::replica::Action;
 use quorate_core::replica::message::PeerMessage;
-use quorate_core::{Duration, Height, ReplicaId, protocols::protocol};
+use quorate_core::{Committee, Duration, Height, ReplicaId, protocols::protocol};
 
 use super::events::{Event, Parcel};
 use super::family::Family;
-use super::keys::Mock;
+use super::keys::combined;
 use super::network::Fate;
 use super::{Cluster, Peer};
 
@@ -34,6 +33,17 @@ impl<F: Family> Letter<F> {
 }
 
 impl<F: Family> Cluster<F> {
+    fn epoch_began(&mut self, slot: usize, committee: &Committee) {
+        let epoch = committee.epoch();
+        self.note(slot, || format!("begins epoch {epoch}"));
+        *self.noted.entry("epoch-began").or_default() += 1;
+        self.oracles.opens(committee.opening().height);
+        if !self.slots[slot].faulty {
+            self.oracles.begins_epoch(self.slots[slot].id, committee);
+            F::epoch_began(self, slot, epoch);
+        }
+    }
+
     pub(super) fn perform(&mut self, slot: usize, action: Action<F::Types>) {
         match action {
             Action::Send { to, message } => self.send(slot, Some(to), message),
@@ -45,9 +55,10 @@ impl<F: Family> Cluster<F> {
                 let verdicts = (self.config.verify)(id, &checks);
                 self.schedule(delay, Event::Verified { to: slot, life, ask, verdicts });
             }
-            Action::Combine { ask, form, shares } => {
+            Action::Combine { ask, form, shares, keys } => {
                 let delay = self.rng.between(self.config.verify_delay.unwrap_or((0, 0)));
-                let (life, signature) = (self.slots[slot].life, Mock.combine(form, &shares));
+                let (life, signature) =
+                    (self.slots[slot].life, combined(form, &shares, keys.as_deref()));
                 self.schedule(delay, Event::Combined { to: slot, life, ask, signature });
             }
             Action::Respond { client, response } => self.answer(slot, client, response),
@@ -71,16 +82,7 @@ impl<F: Family> Cluster<F> {
                 self.schedule(0, Event::Offered { to: slot, life, offer });
             }
             Action::Executed { .. } => {}
-            Action::EpochBegan(committee) => {
-                let epoch = committee.epoch();
-                self.note(slot, || format!("begins epoch {epoch}"));
-                *self.noted.entry("epoch-began").or_default() += 1;
-                self.oracles.opens(committee.opening().height);
-                if !self.slots[slot].faulty {
-                    self.oracles.begins_epoch(self.slots[slot].id, &committee);
-                    F::epoch_began(self, slot, epoch);
-                }
-            }
+            Action::EpochBegan(committee) => self.epoch_began(slot, &committee),
             Action::Event(event) => self.happened(slot, event),
             Action::NotTaken { from, reason } => {
                 if let Some(strict) =

@@ -135,7 +135,7 @@ impl<F: Family> Cluster<F> {
         inputs.push(input);
         let mut outside = Outside::<F> {
             id: place.id,
-            second_keys_from: self.config.second_keys_from,
+            keys: self.config.keys(place.id),
             watched: (!place.faulty).then_some(&mut self.oracles),
             at_once: self.config.verify_delay.is_none(),
             verify: self.config.verify,

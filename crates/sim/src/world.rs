@@ -1,18 +1,18 @@
 //! What surrounds a replica in one turn of its loop.
 
-use quorate_core::base::crypto::{Check, Form, Scheme, Share, Signature, Signer, Statement};
+use quorate_core::base::crypto::{Check, Form, Share, ShareKeys, Signature, Signer, Statement};
 use quorate_core::replica::Action;
 use quorate_core::replica::drive::{Stage, World};
 use quorate_core::replica::message::PeerMessage;
 
 use super::family::Family;
-use super::keys::{Key, Mock};
+use super::keys::{Keys, combined};
 use super::oracles::Oracles;
 
 /// The world of one turn: it signs, verifies, and keeps what is to be done.
 pub struct Outside<'a, F: Family> {
     pub id: usize,
-    pub second_keys_from: Option<u64>,
+    pub keys: Keys,
     pub watched: Option<&'a mut Oracles>,
     pub at_once: bool,
     pub verify: fn(usize, &[Check]) -> Vec<bool>,
@@ -46,14 +46,20 @@ impl<F: Family> World<F::Types> for Outside<'_, F> {
         if let Some(oracles) = &mut self.watched {
             F::signs(oracles, self.id, statement);
         }
-        Key::of_replica_in(self.id, statement.epoch(), self.second_keys_from).sign(statement)
+        self.keys.sign(statement)
     }
 
     fn verify(&mut self, _ask: u64, checks: &[Check]) -> Option<Vec<bool>> {
         self.at_once.then(|| (self.verify)(self.id, checks))
     }
 
-    fn combine(&mut self, _ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>> {
-        self.at_once.then(|| Mock.combine(form, shares))
+    fn combine(
+        &mut self,
+        _ask: u64,
+        form: Form,
+        shares: &[Share],
+        keys: Option<&ShareKeys>,
+    ) -> Option<Option<Signature>> {
+        self.at_once.then(|| combined(form, shares, keys))
     }
 }

@@ -162,7 +162,7 @@ fn stops<F: Family>(mut cluster: Cluster<F>) {
     until_stopped(&mut cluster);
     let said = cluster.slots[OLD].halted.as_ref().expect("it stopped").to_string();
     assert!(said.contains("epoch 1 executes by rules 1.2"), "{said}");
-    assert!(said.contains("supports none newer than 2.1"), "{said}");
+    assert!(said.contains("supports none newer than 3.1"), "{said}");
     if let Some(core) = &cluster.slots[OLD].core {
         assert!(core.execution().application().rules < 2);
     }

@@ -49,7 +49,11 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
 
 fn check(arguments: &CheckArguments, format: Format) -> Result<(), Failure> {
     let checked = load(&arguments.home.home(), &arguments.settings.overrides())
-        .and_then(|loaded| loaded.open_keys().map(|_| loaded))
+        .and_then(|mut loaded| {
+            loaded.open_keys()?;
+            loaded.warnings.extend(loaded.doubtful_share());
+            Ok(loaded)
+        })
         .map_err(Failure::from);
     match (format, checked) {
         (Format::Table, Err(failure)) => Err(failure),

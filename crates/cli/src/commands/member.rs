@@ -1,6 +1,7 @@
 //! `quorate member`
 
 pub(super) mod carry_out;
+pub(super) mod generating;
 mod newcomer;
 mod shown;
 
@@ -10,11 +11,10 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner;
-use quorate_core::base::wire::DecodeError;
-use quorate_core::ledger::change::SignedChange;
 use quorate_crypto::SecretKey;
 use quorate_crypto::key_file;
 use quorate_node::client::change::Edit;
+use quorate_node::client::generation;
 use quorate_node::client::succession::{Chain, Following};
 use quorate_node::config::{Cluster, Finding, Home, MemberFile, Place};
 use tokio::runtime::Runtime;
@@ -71,6 +71,17 @@ pub struct Signing {
     administrator: Vec<PathBuf>,
 }
 
+/// Who signs, and whether a threshold key is generated anew for the change.
+#[derive(Debug, Args)]
+pub struct Changing {
+    #[command(flatten)]
+    signing: Signing,
+    /// Begin the key generation of this change anew, though one is under way: where a member lost
+    /// the key that it began with, or nobody tells what a member dealt.
+    #[arg(long)]
+    begin_anew: bool,
+}
+
 /// Newcomers to add.
 #[derive(Debug, Args)]
 pub struct AddArguments {
@@ -85,7 +96,7 @@ pub struct AddArguments {
 #[derive(Debug, Args)]
 pub struct RotateArguments {
     #[command(flatten)]
-    signing: Signing,
+    signing: Changing,
     /// The next-key.toml or next-transport-key.toml of each, as `quorate member new-key` wrote it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -95,7 +106,7 @@ pub struct RotateArguments {
 #[derive(Debug, Args)]
 pub struct IdsArguments {
     #[command(flatten)]
-    signing: Signing,
+    signing: Changing,
     /// Their ids.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<u16>,
@@ -105,7 +116,7 @@ pub struct IdsArguments {
 #[derive(Debug, Args)]
 pub struct ReplaceArguments {
     #[command(flatten)]
-    signing: Signing,
+    signing: Changing,
     /// Who leaves.
     #[arg(value_name = "ID")]
     id: u16,
@@ -118,7 +129,7 @@ pub struct ReplaceArguments {
 #[derive(Debug, Args)]
 pub struct WeightArguments {
     #[command(flatten)]
-    signing: Signing,
+    signing: Changing,
     /// A member and how much it is to count; 0: it learns.
     #[arg(required = true, value_name = "ID=WEIGHT", value_parser = weight)]
     weights: Vec<(u16, u16)>,
@@ -148,7 +159,7 @@ pub struct Edits {
 #[derive(Debug, Args)]
 pub struct ChangeArguments {
     #[command(flatten)]
-    signing: Signing,
+    signing: Changing,
     #[command(flatten)]
     edits: Edits,
 }
@@ -202,7 +213,7 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::New(arguments) => newcomer::run(arguments, format),
         Command::NewKey(arguments) => newcomer::next_key(arguments, format),
         Command::RotateKey(RotateArguments { signing, files }) => {
-            let mut known = Known::of(&signing.home)?;
+            let mut known = signing.known()?;
             let edits = known.next_keys(files)?;
             carry_out::edits(&mut known, &edits, &signing.keys()?, format)
         }
@@ -215,28 +226,28 @@ pub fn run(command: &Command, format: Format) -> Result<(), Failure> {
         }
         Command::Promote(IdsArguments { signing, ids: of }) => {
             let edits = ids(of, Edit::Promote);
-            carry_out::edits(&mut Known::of(&signing.home)?, &edits, &signing.keys()?, format)
+            carry_out::edits(&mut signing.known()?, &edits, &signing.keys()?, format)
         }
         Command::Remove(IdsArguments { signing, ids: of }) => {
             let edits = ids(of, Edit::Remove);
-            carry_out::edits(&mut Known::of(&signing.home)?, &edits, &signing.keys()?, format)
+            carry_out::edits(&mut signing.known()?, &edits, &signing.keys()?, format)
         }
         Command::Weight(WeightArguments { signing, weights: of }) => {
             let edits = weights(of);
-            carry_out::edits(&mut Known::of(&signing.home)?, &edits, &signing.keys()?, format)
+            carry_out::edits(&mut signing.known()?, &edits, &signing.keys()?, format)
         }
         Command::Replace(ReplaceArguments { signing, id, file }) => {
-            let mut known = Known::of(&signing.home)?;
+            let mut known = signing.known()?;
             let newcomer = known.newcomer(file)?;
             carry_out::replace(&mut known, ReplicaId(*id), newcomer, &signing.keys()?, format)
         }
         Command::Change(ChangeArguments { signing, edits }) => {
-            let mut known = Known::of(&signing.home)?;
+            let mut known = signing.known()?;
             let edits = edits.all(&known, ids, weights)?;
             carry_out::edits(&mut known, &edits, &signing.keys()?, format)
         }
         Command::Plan(PlanArguments { change: ChangeArguments { signing, edits }, out }) => {
-            let mut known = Known::of(&signing.home)?;
+            let mut known = signing.known()?;
             let edits = edits.all(&known, ids, weights)?;
             carry_out::plan(&mut known, &edits, &signing.keys()?, out.as_deref(), format)
         }
@@ -271,6 +282,17 @@ impl Edits {
     }
 }
 
+impl Changing {
+    /// The cluster, and whether its key generation is to begin anew.
+    fn known(&self) -> Result<Known, Failure> {
+        Ok(Known { begin_anew: self.begin_anew, ..Known::of(&self.signing.home)? })
+    }
+
+    fn keys(&self) -> Result<Vec<SecretKey>, Failure> {
+        self.signing.keys()
+    }
+}
+
 impl Signing {
     /// The client's home.
     pub(super) fn home(&self) -> &ClientHome {
@@ -296,6 +318,8 @@ pub(super) struct Known {
     pub cluster: Cluster,
     pub chain: Chain,
     pub runtime: Runtime,
+    /// Whether a key generation is begun though one is under way.
+    pub begin_anew: bool,
 }
 
 impl Known {
@@ -323,7 +347,7 @@ impl Known {
             return Err(Failure::new(Exit::Usage, Finding { what, place, remedy }));
         };
         let (runtime, _) = runtime()?;
-        Ok(Self { home, cluster, chain: following.begin(), runtime })
+        Ok(Self { home, cluster, chain: following.begin(), runtime, begin_anew: false })
     }
 
     pub fn catch_up(&mut self) -> Result<(), Failure> {
@@ -369,17 +393,18 @@ impl Known {
     }
 
     /// Reads a change that somebody planned.
-    pub fn read(&self, file: &Path) -> Result<SignedChange, Failure> {
+    fn read(&self, file: &Path) -> Result<carry_out::Planned, Failure> {
         let usage = |what: String| {
             let remedy = "name the file that `quorate member plan --out` wrote".to_owned();
             let place = Place::File(file.to_owned());
             Failure::new(Exit::Usage, Finding { what, place, remedy })
         };
         let command = std::fs::read(file).map_err(|error| usage(error.to_string()))?;
-        if !SignedChange::is_one(&command) {
+        if !generation::is_file(&command) {
             return Err(usage("this is no change of members".to_owned()));
         }
-        let read: Result<_, DecodeError> = SignedChange::of_command(&command);
-        read.map_err(|error| usage(format!("the change cannot be read: {error}")))
+        let read = generation::of_file(&command);
+        let read = read.map_err(|error| usage(format!("the change cannot be read: {error}")));
+        read.map(|(change, begin)| carry_out::Planned { change, begin })
     }
 }

@@ -122,13 +122,13 @@ impl Standing {
         said.map(|(id, program)| (*id, program.as_ref().ok()))
     }
 
-    /// The newest rules that some member supports.
+    /// The newest rules that some member supports, of those that are of use to these members.
     fn newest(&self) -> Rules {
         let supported = self.voters().filter_map(|(_, program)| Some(program?.supports));
-        supported.fold(self.in_force(), |newest, rules| Rules {
+        self.committee.offers(supported.fold(self.in_force(), |newest, rules| Rules {
             core: newest.core.max(rules.core),
             application: newest.application.max(rules.application),
-        })
+        }))
     }
 
     /// The rules that all members that count support, if they are newer than those in force.

@@ -12,6 +12,7 @@ mod crashes;
 mod descriptors;
 mod dissemination;
 mod feed;
+mod generations;
 mod linearizability;
 mod members;
 mod owners;

@@ -87,7 +87,8 @@ fn upgraded(transport: &[&str]) {
     let mut cluster = Cluster::start(&init, &SETTINGS);
     let writers = Writers::start(&cluster, 2, SHAPE);
     writers.wait_for(100);
-    // The core's own newest rules first: what is left to switch on is the application's.
+    // The core's own newest rules first: what is left to switch on is the application's. Rules 3
+    // are for members with a threshold key, and not offered to others.
     let first = json(&signed(&cluster, &["switch"]));
     assert_eq!((&first["rules"]["core"], &first["rules"]["application"]), (&2.into(), &1.into()));
     wait_until("all are in the next epoch", || {
@@ -105,7 +106,7 @@ fn upgraded(transport: &[&str]) {
     assert_eq!(standing["possible"], Value::Null);
     assert_eq!(standing["newest"], "2.2");
     assert_eq!(standing["in_the_way"].as_array().unwrap()[..], [3]);
-    assert_eq!(standing["members"][0]["supports"], "2.2");
+    assert_eq!(standing["members"][0]["supports"], "3.2");
     assert_eq!(standing["members"][0]["wire_versions"]["newest"], 5);
     assert_eq!(standing["members"][3]["state"], "holds up rules 2.2: upgrade it");
     let nothing = refusal(&signed(&cluster, &["switch"]));
@@ -113,7 +114,7 @@ fn upgraded(transport: &[&str]) {
     assert!(nothing.contains("upgrade or start replica 3"), "{nothing}");
     let early = refusal(&signed(&cluster, &["switch", "--rules", "2.2"]));
     assert!(
-        early.contains("replica 3 is not ready: its program supports rules up to 2.1"),
+        early.contains("replica 3 is not ready: its program supports rules up to 3.1"),
         "{early}"
     );
     assert!(early.contains("must be ready for rules 2.2; not ready: 3"), "{early}");
@@ -141,7 +142,7 @@ fn upgraded(transport: &[&str]) {
     cluster.ended(2);
     let old = cluster.refused(2, &OLD).stderr;
     assert!(old.contains("epoch 2 executes by rules 2.2"), "{old}");
-    assert!(old.contains("supports none newer than 2.1"), "{old}");
+    assert!(old.contains("supports none newer than 3.1"), "{old}");
     cluster.start_replica(2, &NEW);
     writers.wait_for(100);
     let written = writers.finish(&cluster);

@@ -9,11 +9,19 @@
 //! scheme to another. Clients sign with Ed25519 whatever the replicas use, and are named by their
 //! [`PublicKey`].
 
+mod round;
+mod shares;
+
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::base::types::{Digest, Epoch, MAX_REPLICAS, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
+
+pub use round::{COMPLAINT_BYTES, ENCRYPTION_KEY_BYTES, ENCRYPTION_PROOF_BYTES, Round};
+pub use shares::{SHARE_KEY_BYTES, ShareKeys};
 
 /// A client's public key (Ed25519).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,6 +222,10 @@ pub enum Kind {
     Directive = 8,
     /// An owner's signature in a genesis ceremony, before the chain has its identity.
     Genesis = 9,
+    /// An administrator's signature under the beginning of a key generation.
+    Generation = 10,
+    /// A next member's signature under what it deals in a key generation.
+    Dealing = 11,
     /// The owner of an output that a payment spends.
     Payment = 16,
 }
@@ -283,6 +295,13 @@ impl Statement {
         Epoch(u64::from_le_bytes(epoch))
     }
 
+    /// Whether signatures of it are joined into certificates. A member of a committee with a
+    /// threshold key signs such a statement with its share, and all others with its own key.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.bytes[57] == Kind::Vote as u8 || self.bytes[57] == Kind::TimeOut as u8
+    }
+
     /// The bytes to sign or verify.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -318,6 +337,131 @@ pub enum Check {
         /// The committee's signature.
         signature: Signature,
     },
+    /// One of the three above, by the shares of this threshold key.
+    Joined {
+        /// The shares' public keys.
+        keys: Arc<ShareKeys>,
+        /// What is checked: a [`Self::Joined`] in it never holds.
+        check: Box<Check>,
+    },
+    /// All of a dealing that needs no secret is as it must be.
+    Dealing {
+        /// What the dealers agreed on.
+        round: Arc<Round>,
+        /// The dealer's place in it.
+        dealer: usize,
+        /// The dealing.
+        dealing: Bytes,
+    },
+    /// A dealing hides a share that does not fit.
+    Complaint {
+        /// What the dealers agreed on.
+        round: Arc<Round>,
+        /// The dealer's place in it.
+        dealer: usize,
+        /// The dealing.
+        dealing: Bytes,
+        /// The place of the dealer that complains.
+        recipient: usize,
+        /// The secret that shows the share, and its proof.
+        evidence: [u8; COMPLAINT_BYTES],
+    },
+    /// The owner of a key that shares are encrypted to knows its secret half.
+    EncryptionKey {
+        /// What the proof is made for: it serves nowhere else.
+        context: Digest,
+        /// The key.
+        key: [u8; ENCRYPTION_KEY_BYTES],
+        /// The proof.
+        proof: [u8; ENCRYPTION_PROOF_BYTES],
+    },
+}
+
+impl Check {
+    /// The signature that has to hold; none of what is proved and not signed.
+    #[must_use]
+    pub fn signature(&self) -> Option<&Signature> {
+        match self {
+            Self::Client { signature, .. }
+            | Self::Replica(Share { signature, .. })
+            | Self::Aggregate { signature, .. }
+            | Self::Threshold { signature, .. } => Some(signature),
+            Self::Joined { check, .. } => check.signature(),
+            Self::Dealing { .. } | Self::Complaint { .. } | Self::EncryptionKey { .. } => None,
+        }
+    }
+
+    /// What it costs to verify, in signatures of a batch. Limits on checks count this: a dealing
+    /// costs hundreds. Reading a point of BLS12-381 in G2, or multiplying one, costs about four.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        /// A pairing, or a proof over ristretto255.
+        const PROOF: usize = 32;
+        let read = |round: &Round| PROOF + round.keys.len() / 4 + 4 * round.quorum;
+        match self {
+            Self::Client { .. }
+            | Self::Replica(_)
+            | Self::Aggregate { .. }
+            | Self::Threshold { .. } => 1,
+            // What all members signed with shares that nobody knows yet costs as many keys.
+            Self::Joined { .. } => 10,
+            Self::Dealing { round, .. } => read(round),
+            Self::Complaint { round, .. } => read(round) + PROOF + 4 * round.quorum,
+            Self::EncryptionKey { .. } => 4,
+        }
+    }
+
+    /// Whether it may be remembered that it holds: it is short, and not of keys that anybody may
+    /// have made up.
+    #[must_use]
+    pub fn may_be_kept(&self) -> bool {
+        match self {
+            Self::Client { .. }
+            | Self::Replica(_)
+            | Self::Aggregate { .. }
+            | Self::Threshold { .. } => true,
+            Self::Joined { .. }
+            | Self::Dealing { .. }
+            | Self::Complaint { .. }
+            | Self::EncryptionKey { .. } => false,
+        }
+    }
+
+    /// Whether replicas signed it in this epoch, and it is [joined](Statement::is_joined).
+    #[must_use]
+    pub fn is_of_joined(&self, epoch: Epoch) -> bool {
+        self.is_of_all(|statement| statement.epoch() == epoch && statement.is_joined())
+    }
+
+    /// The same in any epoch.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.is_of_all(Statement::is_joined)
+    }
+
+    /// Whether replicas signed it, and this is true of each statement.
+    fn is_of_all(&self, is: impl Fn(&Statement) -> bool) -> bool {
+        match self {
+            Self::Replica(Share { statement, .. }) | Self::Threshold { statement, .. } => {
+                is(statement)
+            }
+            Self::Aggregate { parts, .. } => parts.iter().all(|(part, _)| is(part)),
+            _ => false,
+        }
+    }
+
+    /// The epoch in which replicas signed it, if they did.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Replica(Share { statement, .. }) | Self::Threshold { statement, .. } => {
+                Some(statement.epoch())
+            }
+            Self::Aggregate { parts, .. } => parts.first().map(|(part, _)| part.epoch()),
+            Self::Joined { check, .. } => check.epoch(),
+            _ => None,
+        }
+    }
 }
 
 /// A replica's signature of something.
@@ -354,6 +498,12 @@ pub trait Scheme: Send + Sync {
     /// of one statement. `None` if the scheme knows no such joining, or one of them is none of its
     /// signatures.
     fn combine(&self, form: Form, shares: &[Share]) -> Option<Signature>;
+
+    /// The same of signatures by the shares of this threshold key. `None` if the scheme knows none.
+    fn combine_by(&self, keys: &ShareKeys, form: Form, shares: &[Share]) -> Option<Signature> {
+        let _ = (keys, form, shares);
+        None
+    }
 }
 
 /// Somebody who can sign: holds the secret key.

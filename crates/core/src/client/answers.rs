@@ -46,6 +46,9 @@ impl Session {
             | Response::Clients { .. }
             | Response::Ready { .. }
             | Response::NotReady { .. }
+            | Response::ReadyWithShares { .. }
+            | Response::Generation { .. }
+            | Response::Dealing { .. }
             | Response::Offer { .. }
             | Response::Chunk { .. }
             | Response::Changes { .. }

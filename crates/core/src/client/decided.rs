@@ -10,9 +10,15 @@
 //! One [`Decided`] follows one epoch. What the old committee decides above the sealing block is
 //! void ([`change`](crate::ledger::change)), and its evidence does not say so. So from a block on
 //! that holds a change which may be made, all is held back until the executor knows by a handover
-//! where the epoch ended ([`Decided::ends_at`]), which proves the blocks up to there as well. A
-//! change that could be made and was not executed, since its session took no more, holds the blocks
-//! back until a later one ends the epoch.
+//! where the epoch ended ([`Decided::ends_at`]), which proves the blocks up to there as well.
+//!
+//! Not every such change ends the epoch: its session may take no more, or the key that it brings
+//! may be of a [generation](crate::ledger::generation) that went on. Blocks do not say so, but
+//! their roots do. Correct replicas vote for a block only if the state root in it is theirs, and a
+//! sealed state stays what it is. So if two decided blocks, each above those that decide the
+//! change, carry different roots, then the epoch was not sealed there, and it goes on
+//! ([`Verifier::carried_root`]). Protocols whose blocks carry no root hold the blocks back until a
+//! later change ends the epoch.
 
 use bytes::Bytes;
 
@@ -232,12 +238,32 @@ impl<V: Verifier> Decided<V> {
         if self.end.is_some() || committee.governance().administrators.is_empty() {
             return proven;
         }
-        let may_be_made = |frame: &SharedFrame| match frame.change() {
+        let may_be_made = |frame: &SharedFrame| match frame.change(committee.rules()) {
             Some(Ok(change)) => change.judge(committee, committee.opening()).is_ok(),
             _ => false,
         };
         let seals = |full: &FullBlockOf<V::Types>| full.frames.iter().any(may_be_made);
-        self.held_back[..proven].iter().position(seals).unwrap_or(proven)
+        let mut from = 0;
+        while let Some(place) = self.held_back[from..proven].iter().position(seals) {
+            match self.goes_on_above(from + place, proven) {
+                Some(above) => from = above,
+                None => return from + place,
+            }
+        }
+        proven
+    }
+
+    /// The place behind a block, if later roots show that it did not seal the epoch. The first
+    /// `proven` blocks are decided.
+    fn goes_on_above(&self, place: usize, proven: usize) -> Option<usize> {
+        let root = |at: usize| self.verifier.carried_root(&self.held_back[at].block);
+        // The first block whose root is of a state at or above `place`: its ancestors decide that.
+        let are_few = |at: &usize| self.verifier.decided(&self.held_back[..*at]) <= place;
+        let later: Vec<usize> = (place + 1..proven).collect();
+        let first = *later.get(later.partition_point(are_few))?;
+        let told = root(first)?;
+        let differs = (first + 1..proven).any(|at| root(at).is_some_and(|root| root != told));
+        differs.then_some(place + 1)
     }
 
     fn drain(&mut self, proven: usize) -> Vec<FullBlockOf<V::Types>> {

@@ -17,6 +17,10 @@ pub type BlockId = Digest;
 
 /// Most frames in one block.
 pub const MAX_FRAMES: usize = 4096;
+/// The most that the proofs of a block may [weigh](crate::ledger::frame::Frame::proofs) which has
+/// several frames, in an epoch whose members have a threshold key: dealings of twenty members of
+/// twenty, or of six of a hundred. Each costs a replica a hundredth of a second or less.
+pub const MOST_PROOFS: usize = 2048;
 /// The most bytes of frames that a configuration may allow a block with several: an answer with
 /// two of the largest blocks still has to fit a peer's message.
 pub const MAX_BATCH_BYTES: usize = 4 << 20;

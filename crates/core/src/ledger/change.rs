@@ -31,26 +31,48 @@
 //! - a key stays with its id. An id that changes its key stays where it is reached (a key is
 //!   rotated); to take over the id of a member that left is left to a later change.
 //!
-//! The number at the end of the magic is that of the encoding. Every command with the words before
+//! Where the members have a threshold key, a change brings the public [shares](NextShares) of the
+//! next one, which its members [generated](crate::ledger::generation). Then
+//!
+//! - all members that count weigh the same: each has one share;
+//! - *all* of them say that they are ready, each by its own key and by its share. A member is ready
+//!   only if it came to these shares itself. From keys that nobody signed with, members that
+//!   collude could make up sums;
+//! - a change that changes nothing else may be made: it leads to a fresh key.
+//!
+//! A change that leaves the members that count as they are, with their keys and weights, may come
+//! without shares: they keep the key, and a quorum is ready for it as for any change. So a member
+//! that cannot speak is replaced by two changes, even of four: the first adds a learner, and all
+//! next members of the second can speak.
+//!
+//! Such a change has format 3; all others have format 2. The number at the end of the magic is that
+//! of the encoding. Every command with the words before
 //! it is a change, of whatever number: a replica that cannot read it refuses it, and none gives it
 //! to the application. So a later encoding is a new rule of the core, and is read only where the
 //! epoch has that rule.
+
+mod shares;
 
 use bytes::Bytes;
 
 use crate::base::crypto::{Check, Kind, PublicKey, Signature, Statement};
 use crate::base::membership::{
-    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, Rules, encode_members,
+    Committee, CommitteeError, Governance, MAX_REPLICAS, Member, Opening, ReplicaKey, Rules,
+    encode_members,
 };
 use crate::base::types::{Digest, Epoch, ReplicaId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::approvals::{self, Approvals, TooFew};
+
+pub use shares::NextShares;
 
 /// The fewest members that count: with fewer nobody may lie.
 pub const MIN_VOTERS: usize = 4;
 
 /// What the command begins with.
 const MAGIC: &[u8; 16] = b"quorate change 2";
+/// What it begins with if it brings shares, which follow.
+const SHARES_MAGIC: &[u8; 16] = b"quorate change 3";
 /// Its words, without the number of the encoding.
 const WORDS: &[u8] = MAGIC.split_at(15).0;
 
@@ -74,8 +96,10 @@ pub struct SignedChange {
     pub change: Change,
     /// Of administrators, over [`Change::approval`].
     pub approvals: Approvals,
-    /// Of next members, over [`Change::readiness`], with their keys of the next epoch.
+    /// Of next members, over [`Self::readiness`], with their keys of the next epoch.
     pub ready: Vec<(ReplicaId, Signature)>,
+    /// The public shares of the key that the next members generated, if they have one.
+    pub shares: Option<Box<NextShares>>,
 }
 
 /// Why a change was refused. Nothing has changed then, and the cluster goes on.
@@ -179,6 +203,23 @@ pub enum Refusal {
         /// Those that did not say it.
         missing: Vec<ReplicaId>,
     },
+    /// The members have a threshold key, and the change brings no next one.
+    #[error(
+        "members that count would be others, and no threshold key comes with them: have one generated"
+    )]
+    NoShares,
+    /// The members have no threshold key, and the change brings one.
+    #[error("the members sign with keys of their own, and the change brings a threshold key")]
+    NoThresholdKey,
+    /// Somebody did not sign with its share, or not with its own key.
+    #[error(
+        "all members that count must sign with their shares and their own keys; missing: {}",
+        listed(missing)
+    )]
+    NotPossessed {
+        /// Those that did not.
+        missing: Vec<ReplicaId>,
+    },
 }
 
 impl From<TooFew> for Refusal {
@@ -192,24 +233,27 @@ fn listed(replicas: &[ReplicaId]) -> String {
 }
 
 impl Change {
-    fn digest(&self) -> Digest {
+    /// What identifies it.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
         Digest::of("quorate change", &self.to_bytes())
     }
 
-    fn statement(&self, chain: &Digest, kind: Kind) -> Statement {
-        Statement::new(chain, self.ends, 0, kind, View(0), 0, &self.digest())
+    fn statement(&self, chain: &Digest, kind: Kind, content: &Digest) -> Statement {
+        Statement::new(chain, self.ends, 0, kind, View(0), 0, content)
     }
 
     /// What an administrator signs.
     #[must_use]
     pub fn approval(&self, chain: &Digest) -> Statement {
-        self.statement(chain, Kind::Approval)
+        self.statement(chain, Kind::Approval, &self.digest())
     }
 
-    /// What a next member signs that has caught up, with its key of the next epoch.
+    /// What a next member signs that has caught up, with its key of the next epoch. Where it has a
+    /// share of a new key, see [`SignedChange::readiness`].
     #[must_use]
     pub fn readiness(&self, chain: &Digest) -> Statement {
-        self.statement(chain, Kind::Readiness)
+        self.statement(chain, Kind::Readiness, &self.digest())
     }
 
     /// Whether `id` is a member of `current` and stays one, with another key or contact.
@@ -222,7 +266,12 @@ impl Change {
     }
 
     /// The committee that follows `current`, by what the members themselves say.
-    fn follows(&self, current: &Committee, opening: Opening) -> Result<Committee, Refusal> {
+    fn follows(
+        &self,
+        current: &Committee,
+        opening: Opening,
+        has_shares: bool,
+    ) -> Result<Committee, Refusal> {
         if self.ends != current.epoch() {
             return Err(Refusal::Epoch { found: self.ends, current: current.epoch() });
         }
@@ -231,8 +280,12 @@ impl Change {
         if next.members() == current.members()
             && next.governance() == current.governance()
             && next.rules() == current.rules()
+            && !has_shares
         {
             return Err(Refusal::Same);
+        }
+        if current.shares().is_some() {
+            next.weighs_equally()?;
         }
         if !next.rules().cover(current.rules()) {
             return Err(Refusal::RulesDown { found: next.rules(), current: current.rules() });
@@ -269,7 +322,14 @@ impl SignedChange {
     /// The change as a command.
     #[must_use]
     pub fn to_command(&self) -> Vec<u8> {
-        let mut command = MAGIC.to_vec();
+        let mut command = Vec::new();
+        match &self.shares {
+            None => command.extend_from_slice(MAGIC),
+            Some(shares) => {
+                command.extend_from_slice(SHARES_MAGIC);
+                shares.encode(&mut command);
+            }
+        }
         self.encode(&mut command);
         command
     }
@@ -279,23 +339,72 @@ impl SignedChange {
     /// # Errors
     /// [`DecodeError`].
     pub fn of_command(command: &[u8]) -> Result<Self, DecodeError> {
-        let encoded = command.strip_prefix(MAGIC).ok_or(DecodeError::Invalid {
-            field: "format tag: this program reads changes of format 2",
+        if let Some(encoded) = command.strip_prefix(MAGIC) {
+            return Self::from_bytes(Bytes::copy_from_slice(encoded));
+        }
+        let encoded = command.strip_prefix(SHARES_MAGIC).ok_or(DecodeError::Invalid {
+            field: "format tag: this program reads changes of formats 2 and 3",
         })?;
-        Self::from_bytes(Bytes::copy_from_slice(encoded))
+        let mut reader = Reader::new(Bytes::copy_from_slice(encoded));
+        let shares = Some(Box::new(NextShares::decode(&mut reader)?));
+        let signed = Self { shares, ..Self::decode(&mut reader)? };
+        reader.finish()?;
+        Ok(signed)
+    }
+
+    /// The same in an epoch with these rules. What they do not know is refused in the words of the
+    /// programs that had no other rules: replies are a part of the state.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn of_command_under(command: &[u8], rules: Rules) -> Result<Self, DecodeError> {
+        if !Self::is_known_under(command, rules) {
+            return Err(DecodeError::Invalid {
+                field: "format tag: this program reads changes of format 2",
+            });
+        }
+        Self::of_command(command)
+    }
+
+    /// Whether programs know the format of this command in an epoch with these rules.
+    #[must_use]
+    pub fn is_known_under(command: &[u8], rules: Rules) -> bool {
+        command.starts_with(MAGIC) || rules.core >= Rules::GENERATED_KEYS
+    }
+
+    /// What a next member signs that has caught up, with its key of the next epoch. If the change
+    /// brings shares, it covers them, and the generation as it stands then.
+    #[must_use]
+    pub fn readiness(&self, chain: &Digest) -> Statement {
+        match &self.shares {
+            None => self.change.readiness(chain),
+            Some(shares) => {
+                let content = shares.readiness(&self.change.digest());
+                self.change.statement(chain, Kind::Readiness, &content)
+            }
+        }
+    }
+
+    /// What the next member `id` signs with its share, if the change brings shares.
+    #[must_use]
+    pub fn possession(&self, chain: &Digest, id: ReplicaId) -> Option<Statement> {
+        let content = self.shares.as_ref()?.possession(&self.change.digest(), id);
+        Some(self.change.statement(chain, Kind::Readiness, &content))
     }
 
     /// The signatures that have to hold. A signature by a key that cannot be checked alone counts
     /// for nothing, and has none.
     #[must_use]
     pub fn checks(&self, chain: &Digest) -> Vec<Check> {
-        let readiness = self.change.readiness(chain);
+        let readiness = self.readiness(chain);
         let approvals = self.approval_checks(chain).into_iter();
         let ready = self.ready.iter().filter_map(|(id, signature)| {
             let (key, signature) = (self.key_of(*id)?, *signature);
             Some(Check::Client { key, statement: readiness, signature })
         });
-        approvals.chain(ready).collect()
+        let possession = |id| self.possession(chain, id).unwrap_or(readiness);
+        let shares = self.shares.iter().flat_map(|shares| shares.checks(possession));
+        approvals.chain(ready).chain(shares).collect()
     }
 
     /// The key of a next member, where it is one that a signature is checked by alone (Ed25519).
@@ -343,6 +452,13 @@ impl SignedChange {
                 return Err(Refusal::NotReadyForRules { rules: next.rules(), missing });
             }
         }
+        if let Some(shares) = &self.shares {
+            let has_signed = |id: &ReplicaId| is_ready(id) && shares.is_possessed_by(*id);
+            let missing: Vec<_> = next.voters().filter(|id| !has_signed(id)).collect();
+            if !missing.is_empty() {
+                return Err(Refusal::NotPossessed { missing });
+            }
+        }
         Ok(next)
     }
 
@@ -355,16 +471,34 @@ impl SignedChange {
         if governance.administrators.is_empty() {
             return Err(Refusal::NotGoverned);
         }
-        let next = self.change.follows(current, opening)?;
+        let next = self.change.follows(current, opening, self.shares.is_some())?;
         approvals::are_enough(&self.approvals, governance)?;
-        Ok(next)
+        match &self.shares {
+            None => Self::with_the_former_key(next, current),
+            Some(_) if current.shares().is_none() => Err(Refusal::NoThresholdKey),
+            Some(shares) => Ok(next.with_shares(shares.keys.clone())?),
+        }
+    }
+
+    /// A change that brings no shares: the members that count must be the same, and keep theirs.
+    fn with_the_former_key(next: Committee, current: &Committee) -> Result<Committee, Refusal> {
+        let Some(shares) = current.shares() else { return Ok(next) };
+        if !have_the_voters_of(next.members(), current) {
+            return Err(Refusal::NoShares);
+        }
+        Ok(next.with_shares((**shares).clone())?)
     }
 
     /// Whether it may end the epoch of this committee, by its approvals alone. Leaders put no
     /// commands above one that may, and a stranger who could make one would keep blocks empty.
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
-        self.change.ends == current.epoch() && self.is_approved(current)
+        let has_what_it_needs = match (current.shares(), &self.shares) {
+            (None, shares) => shares.is_none(),
+            (Some(_), None) => have_the_voters_of(&self.change.members, current),
+            (Some(_), Some(_)) => true,
+        };
+        self.change.ends == current.epoch() && has_what_it_needs && self.is_approved(current)
     }
 
     /// Whether as many administrators signed it as must.
@@ -374,6 +508,17 @@ impl SignedChange {
         !governance.administrators.is_empty()
             && approvals::are_enough(&self.approvals, governance).is_ok()
     }
+}
+
+/// Whether those of these members that count are the ones of a committee, with the same keys and
+/// weights.
+fn have_the_voters_of(members: &[Option<Member>], committee: &Committee) -> bool {
+    let count = |members: &[Option<Member>]| -> Vec<(usize, ReplicaKey, u16)> {
+        let members = members.iter().enumerate().filter_map(|(id, it)| Some((id, it.as_ref()?)));
+        let voters = members.filter(|(_, member)| !member.is_learner());
+        voters.map(|(id, member)| (id, member.key.clone(), member.weight)).collect()
+    };
+    count(members) == count(committee.members())
 }
 
 impl Encode for Change {
@@ -396,6 +541,7 @@ impl Decode for Change {
     }
 }
 
+/// Without its [shares](SignedChange::shares), as administrators write it.
 impl Encode for SignedChange {
     fn encode(&self, out: &mut Vec<u8>) {
         self.change.encode(out);
@@ -416,6 +562,6 @@ impl Decode for SignedChange {
         let ready = (0..ready)
             .map(|_| Ok((ReplicaId::decode(reader)?, Signature::decode(reader)?)))
             .collect::<Result<_, DecodeError>>()?;
-        Ok(Self { change, approvals, ready })
+        Ok(Self { change, approvals, ready, shares: None })
     }
 }

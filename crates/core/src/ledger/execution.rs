@@ -31,6 +31,7 @@ use crate::ledger::change::SignedChange;
 use crate::ledger::clients::Clients;
 use crate::ledger::directive::{self, SignedDirective};
 use crate::ledger::frame::{Frame, SharedFrame};
+use crate::ledger::generation::{Generations, Step};
 use crate::ledger::outcome::Outcome;
 use crate::ledger::sessions::{
     Limits, LimitsError, Plan, Planned, Sessions, SessionsSnapshot, Standing,
@@ -139,7 +140,8 @@ impl<S: StateMachine> Execution<S> {
         let (summary, executed_bytes, halted) = (StateSummary::default(), 0, None);
         let skipped = BTreeSet::new();
         let clients = Arc::clone(sessions.clients());
-        let sessions = sessions.with_rights(clients, members.committee().cloned());
+        let mut sessions = sessions.with_rights(clients, members.committee().cloned());
+        sessions.admit_dealers(members.generations());
         let mut state = Self {
             application,
             sessions,
@@ -206,7 +208,11 @@ impl<S: StateMachine> Execution<S> {
         frames: &[SharedFrame],
     ) -> Result<(Vec<(PublicKey, Outcome)>, u64), ExecutionError> {
         let plan = self.sessions.plan(height, frames);
+        let generations = Arc::clone(self.members.generations());
         let (replies, commands) = self.apply(height, view, block_id, &plan)?;
+        if !Arc::ptr_eq(&generations, self.members.generations()) {
+            self.sessions.admit_dealers(self.members.generations());
+        }
         let outcomes = self.sessions.settle(plan, &replies).map_err(|source| {
             let error = ExecutionError::ReplyCount { height, source };
             self.halted = Some(error.clone());
@@ -231,6 +237,8 @@ impl<S: StateMachine> Execution<S> {
             let Planned { command, caller, is_alone, directed } = planned;
             if SignedChange::is_one(command) {
                 left_out.push((at, self.members.change(command, is_alone, opening)));
+            } else if Step::is_one(command, self.members.rules()) {
+                left_out.push((at, self.members.step(command, caller.key, is_alone, height)));
             } else if SignedDirective::is_one(command) {
                 let not_alone = || approvals::reply(Err(directive::Refusal::NotAlone));
                 left_out.push((at, directed.map_or_else(not_alone, <[u8]>::to_vec)));
@@ -426,7 +434,15 @@ impl<S: StateMachine> Execution<S> {
         let committee = self.members.committee().cloned().map(Box::new);
         let sessions = self.sessions().snapshot();
         let clients = Arc::clone(self.sessions().clients());
-        SnapshotHandle { summary: self.summary, sessions, committee, clients, application }
+        let generations = Arc::clone(self.members.generations());
+        SnapshotHandle {
+            summary: self.summary,
+            sessions,
+            committee,
+            clients,
+            generations,
+            application,
+        }
     }
 
     /// The state that `chunks` hold, if it has the root `expected`; see [`Restoring`], which takes
@@ -462,6 +478,7 @@ pub struct SnapshotHandle {
     sessions: SessionsSnapshot,
     committee: Option<Box<Committee>>,
     clients: Arc<Clients>,
+    generations: Arc<Generations>,
     application: Part,
 }
 
@@ -508,7 +525,8 @@ impl Snapshot for SnapshotHandle {
         });
         let (summary, committee) = (self.summary, self.committee.as_deref().cloned());
         let clients = Arc::clone(&self.clients);
-        let header = Header { summary, session_chunks, committee, clients };
+        let generations = Arc::clone(&self.generations);
+        let header = Header { summary, session_chunks, committee, clients, generations };
         let mut wants_more = sink(&header.encode(magic));
         let mut parts: Vec<&dyn Snapshot> = vec![&self.sessions];
         if let Part::Whole(application) = &self.application {

@@ -14,6 +14,7 @@ use crate::base::types::{Digest, Sequence, SessionId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 use crate::ledger::change::SignedChange;
 use crate::ledger::directive::SignedDirective;
+use crate::ledger::generation::Step;
 use crate::ledger::packed::Packed;
 pub use crate::ledger::packed::{MAX_BODY_BYTES, MAX_COMMANDS};
 
@@ -215,24 +216,39 @@ impl Frame {
         Claim::new(self, mutant!("frame-signature-unchecked", Vec::new(), vec![check]))
     }
 
-    /// The same, resting as well on the signatures of the change of members or the directive that
-    /// it may be under the rules of the epoch. These can be hundreds: where members are fixed, no
-    /// stranger may have them verified.
+    /// The same, resting as well on the signatures and proofs of the change of members, the
+    /// directive or the step of a key generation that it may be under the rules of the epoch. These
+    /// can be hundreds: where members are fixed, no stranger may have them verified.
     #[must_use]
     pub fn claim_with_approvals(
         self: Arc<Self>,
         chain: &Digest,
         rules: Rules,
     ) -> Claim<SharedFrame> {
-        let approvals = match (self.change(), self.directive(rules)) {
-            (Some(Ok(change)), _) => change.checks(chain),
-            (_, Some(Ok(directive))) => directive.checks(chain),
-            _ => return self.claim(chain),
-        };
+        let Some(approvals) = self.approvals(chain, rules) else { return self.claim(chain) };
         let more = planted!("approvals-unchecked", Vec::new(), approvals);
         let claim = self.claim(chain);
         let checks = claim.checks().iter().cloned().chain(more).collect();
         Claim::new(claim.unverified().clone(), checks)
+    }
+
+    /// What it rests on besides its client's signature, if it is what administrators sign or a step
+    /// of a key generation.
+    fn approvals(&self, chain: &Digest, rules: Rules) -> Option<Vec<Check>> {
+        match (self.change(rules), self.directive(rules), self.step(rules)) {
+            (Some(Ok(change)), ..) => Some(change.checks(chain)),
+            (_, Some(Ok(directive)), _) => Some(directive.checks(chain)),
+            (.., Some(Ok(step))) => Some(step.checks(chain)),
+            _ => None,
+        }
+    }
+
+    /// What that [weighs](Check::weight) under these rules; of almost all frames, nothing.
+    #[must_use]
+    pub fn proofs(&self, rules: Rules) -> usize {
+        // No weight depends on the chain.
+        let checks = self.approvals(&Digest::default(), rules);
+        checks.into_iter().flatten().map(|check| check.weight()).sum()
     }
 
     /// Whether this frame is a change of members. It may still be refused.
@@ -241,16 +257,19 @@ impl Frame {
         self.count == 1 && self.commands().next().is_some_and(SignedChange::is_one)
     }
 
-    /// The change of members that this frame is, if it is one.
+    /// The change of members that this frame is in an epoch with these rules, if it is one.
     #[must_use]
-    pub fn change(&self) -> Option<Result<SignedChange, DecodeError>> {
-        self.commands().next().filter(|_| self.is_change()).map(SignedChange::of_command)
+    pub fn change(&self, rules: Rules) -> Option<Result<SignedChange, DecodeError>> {
+        let command = self.commands().next().filter(|_| self.is_change())?;
+        Some(SignedChange::of_command_under(command, rules))
     }
 
     /// Whether it may end the epoch of this committee.
     #[must_use]
     pub fn may_seal(&self, current: &Committee) -> bool {
-        self.change().and_then(Result::ok).is_some_and(|change| change.may_seal(current))
+        self.change(current.rules())
+            .and_then(Result::ok)
+            .is_some_and(|change| change.may_seal(current))
     }
 
     /// Whether this frame is a directive on clients. It may still be refused.
@@ -266,18 +285,46 @@ impl Frame {
         Some(SignedDirective::of_command_under(command, rules))
     }
 
-    /// Whether this frame is a directive of a [format](SignedDirective::is_known_under) that these
-    /// rules do not know, so that an epoch with them verifies no approvals of it.
+    /// The step of a key generation that this frame is in an epoch with these rules, if it is one.
     #[must_use]
-    pub fn is_directive_unknown_to(&self, rules: Rules) -> bool {
-        let is_known = |command| SignedDirective::is_known_under(command, rules);
-        self.is_directive() && !self.commands().next().is_some_and(is_known)
+    pub fn step(&self, rules: Rules) -> Option<Result<Step, DecodeError>> {
+        let command = self.commands().next().filter(|_| self.is_step(rules))?;
+        Some(Step::of_command(command))
     }
 
-    /// Whether this frame rests on approvals of administrators.
+    fn is_step(&self, rules: Rules) -> bool {
+        self.count == 1 && self.commands().next().is_some_and(|it| Step::is_one(it, rules))
+    }
+
+    /// Whether this frame rests on signatures under later rules that an epoch with these rules does
+    /// not verify: it is a directive of a [format](SignedDirective::is_known_under) that they do
+    /// not know, a [change](SignedChange::is_known_under) of such a format, or a step of a key
+    /// generation.
     #[must_use]
-    pub fn is_administrative(&self) -> bool {
-        self.is_change() || self.is_directive()
+    pub fn is_unverified_under(&self, rules: Rules) -> bool {
+        let is_new = |command: &[u8]| {
+            let is_change = SignedChange::is_one(command);
+            is_change && !SignedChange::is_known_under(command, rules)
+                || rules.core < Rules::GENERATED_KEYS && Step::is_one(command, Rules::EVERY_FORMAT)
+        };
+        let is_known = |command| SignedDirective::is_known_under(command, rules);
+        let command = self.commands().next().filter(|_| self.count == 1);
+        self.is_directive() && !command.is_some_and(is_known) || command.is_some_and(is_new)
+    }
+
+    /// The same of what rests on signatures from `now` on. Rules before the latest let go of
+    /// directives alone where they were switched on, and so does every later program.
+    #[must_use]
+    pub fn is_unverified_until(&self, former: Rules, now: Rules) -> bool {
+        let is_one = self.is_directive() || now.core >= Rules::GENERATED_KEYS;
+        now.core > former.core && is_one && self.is_unverified_under(former)
+    }
+
+    /// Whether this frame is of those that administrators send, under these rules: what they sign,
+    /// or a step of a key generation.
+    #[must_use]
+    pub fn is_administrative(&self, rules: Rules) -> bool {
+        self.is_change() || self.is_directive() || self.is_step(rules)
     }
 }
 

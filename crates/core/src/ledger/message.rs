@@ -1,6 +1,7 @@
 //! What clients and replicas say to each other.
 
 mod encoding;
+mod generating;
 
 use bytes::Bytes;
 
@@ -9,9 +10,11 @@ use super::frame::{self, SharedFrame};
 pub use super::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Rejection, Unproven};
 use super::packed::Packed;
 pub use super::program::Program;
-use crate::base::crypto::Signature;
+use crate::base::crypto::{PublicKey, Signature};
 use crate::base::membership::{Governance, MAX_REPLICAS, Member};
-use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
+use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
+use generating::MAX_REASON_BYTES;
+pub use generating::{Generating, OfferedKey, ShareWord};
 
 /// Longest question to the application, bytes.
 pub const MAX_QUESTION_BYTES: usize = 64 << 10;
@@ -32,11 +35,10 @@ pub const MAX_ANSWER_BYTES: usize =
 pub const MAX_HANDOVERS: usize = 256;
 /// A committee, a summary of the state, a block of frames' names and a certificate.
 const MAX_HANDOVER_BYTES: usize = MAX_CHANGE_BYTES + 32 * MAX_FRAMES + 128 * MAX_REPLICAS + 1024;
-/// Longest change of the members: a committee, and the signatures under it.
+/// Longest change of the members: a committee with the shares of its key, and the signatures under
+/// it.
 pub const MAX_CHANGE_BYTES: usize =
-    (Member::MAX_CONTACT_BYTES + 256) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
-/// Longest reason of a replica that is not ready.
-const MAX_REASON_BYTES: usize = 16 << 10;
+    (Member::MAX_CONTACT_BYTES + 512) * MAX_REPLICAS + 160 * Governance::MAX_ADMINISTRATORS;
 /// Most blocks in one [`Response::Blocks`].
 const MAX_BLOCKS: usize = 4096;
 
@@ -95,6 +97,22 @@ pub enum Request {
         id: u64,
         /// The encoded [`SignedChange`](super::change::SignedChange), with its approvals.
         change: Bytes,
+    },
+    /// Say how the key generation stands, and what shares for you may be encrypted to. Asked only
+    /// of members that have a threshold key, as the next one.
+    Generation {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The own key that the replica is to deal by, its key of the next epoch; `None`: it is not
+        /// asked for an encryption key.
+        key: Option<PublicKey>,
+    },
+    /// Send what this member dealt in the key generation under way.
+    Dealing {
+        /// Chosen by the client, repeated in the answer.
+        id: u64,
+        /// The dealer.
+        dealer: ReplicaId,
     },
     /// Send the list of clients.
     Clients {
@@ -255,6 +273,27 @@ pub enum Response {
         id: u64,
         /// Its signature ([what it signs](super::change::Change::readiness)).
         signature: Signature,
+    },
+    /// The same with its share of the key that was generated for the change.
+    ReadyWithShares {
+        /// The request's id.
+        id: u64,
+        /// Its word.
+        word: Box<ShareWord>,
+    },
+    /// How the key generation stands.
+    Generation {
+        /// The request's id.
+        id: u64,
+        /// What the replica says.
+        generating: Box<Generating>,
+    },
+    /// What a member dealt; empty: the replica does not have it.
+    Dealing {
+        /// The request's id.
+        id: u64,
+        /// The dealing.
+        dealing: Bytes,
     },
     /// This replica is not ready, or would not accept the change.
     NotReady {

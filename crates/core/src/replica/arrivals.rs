@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::proofs::fit;
 use crate::base::crypto::Verified;
 use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, Height, ReplicaId, Time, View};
@@ -63,6 +64,8 @@ struct Arrival<T: Types> {
     block: BlockOf<T>,
     bodies: BTreeMap<FrameId, Option<SharedFrame>>,
     missing: usize,
+    /// What the proofs weigh of bodies that came later.
+    proofs: BTreeMap<FrameId, usize>,
     /// The bodies that are waited for, and until when, before somebody is asked.
     awaited: Option<(Time, Vec<FrameId>)>,
     /// Who told of awaited bodies and was asked for them, so that the proposer's turn is still to
@@ -94,6 +97,11 @@ impl<T: Types> Arrival<T> {
 
     fn lacks(&self, id: &FrameId) -> bool {
         self.bodies.get(id).is_some_and(Option::is_none)
+    }
+
+    /// Whether its bodies may be in one block, as far as their weight is known.
+    fn is_fit(&self) -> bool {
+        fit(self.bodies.keys().map(|id| self.proofs.get(id).copied().unwrap_or_default()))
     }
 
     fn lacking(&self) -> Vec<FrameId> {
@@ -181,9 +189,9 @@ impl<T: Types> Arrivals<T> {
             false => (1, now.after(PATIENCE)),
         };
         let awaited = (!awaited.is_empty()).then_some((until, awaited));
-        let holders = Vec::new();
+        let (holders, proofs) = (Vec::new(), BTreeMap::new());
         let arrival =
-            Arrival { message, block, bodies, missing, awaited, holders, asked, deadline };
+            Arrival { message, block, bodies, missing, proofs, awaited, holders, asked, deadline };
         if missing == 0 {
             self.complete.push_back(arrival.into_complete(from));
             return Lacking::default();
@@ -204,6 +212,19 @@ impl<T: Types> Arrivals<T> {
     #[must_use]
     pub fn lacks(&self, id: &FrameId) -> bool {
         self.by_peer.iter().flatten().any(|arrival| arrival.lacks(id))
+    }
+
+    /// A body has come that is not verified yet, and whose proofs have this weight. Proposals are
+    /// given up that would rest on more than a block may. Whether one still waits for the body:
+    /// otherwise it is not worth to be verified.
+    pub fn weighs(&mut self, id: &FrameId, proofs: usize) -> bool {
+        for waiting in &mut self.by_peer {
+            for arrival in waiting.iter_mut().filter(|arrival| arrival.lacks(id)) {
+                arrival.proofs.insert(*id, proofs);
+            }
+            waiting.retain(Arrival::is_fit);
+        }
+        self.lacks(id)
     }
 
     /// A body has come, from whomever.
@@ -289,9 +310,11 @@ impl<T: Types> Arrivals<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::proofs::UNFIT;
     use super::*;
     use crate::base::crypto::Claim;
     use crate::base::types::{Digest, Epoch};
+    use crate::ledger::block::MOST_PROOFS;
     use crate::protocols::hotstuff::block::{Block, Content};
     use crate::protocols::hotstuff::{Message, Types};
 
@@ -309,6 +332,34 @@ mod tests {
         let message = Message::Proposal { block: Arc::clone(&block), tc: None };
         let message = Claim::new(message, Vec::new()).settle(&[]).expect("nothing to check");
         (message, block)
+    }
+
+    /// A leader has others verify proofs for its blocks, and each costs as much as hundreds of
+    /// signatures.
+    #[test]
+    fn a_proposal_whose_bodies_rest_on_too_much_is_given_up_before_they_are_verified() {
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let bodies: Vec<FrameId> = (1..=4).map(|at| Digest([at; 32])).collect();
+        arrivals.add(Time(0), ReplicaId(1), proposal_of(1, bodies.clone()), |_| None, |_| false);
+        arrivals.add(
+            Time(0),
+            ReplicaId(2),
+            proposal_of(2, bodies[3..].to_vec()),
+            |_| None,
+            |_| false,
+        );
+        assert!(arrivals.weighs(&bodies[0], MOST_PROOFS / 2));
+        assert!(
+            arrivals.weighs(&bodies[0], MOST_PROOFS / 2),
+            "it is one body, though it came twice"
+        );
+        assert!(arrivals.weighs(&bodies[1], MOST_PROOFS / 2));
+        assert!(!arrivals.weighs(&bodies[2], 1), "nobody waits for it any more");
+        assert!(!arrivals.weighs(&Digest([9; 32]), 1), "nobody ever did");
+        // One frame alone may rest on more.
+        assert!(arrivals.weighs(&bodies[3], MOST_PROOFS + 1));
+        assert!(!arrivals.weighs(&bodies[3], UNFIT));
+        assert_eq!(arrivals.deadline(), None);
     }
 
     /// Then somebody who has them is asked, and the wait is shorter the next time.

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::ahead::Ahead;
 use super::interface::{Dissemination, Settings};
+use super::proofs::{UNFIT, proofs_of};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Height, Time};
 use crate::ledger::execution::Execution;
-use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::mempool::Mempool;
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::Ledger;
@@ -68,12 +69,15 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         let taken = if filters { ancestors } else { BTreeSet::new() };
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;
         let (is_taken, put_off) = (|id: &FrameId| taken.contains(id), Cell::new(None));
-        let is_ready = |id: &FrameId| {
-            let waits_until = self.waits_until(id);
+        let proofs_of = |frame: &Frame| proofs_of(frame, self.committee);
+        let is_ready = |frame: &Frame| {
+            let waits_until = self.waits_until(&frame.id());
             put_off.set(put_off.get().into_iter().chain(waits_until).min());
-            waits_until.is_none()
+            // None gets into an honest mempool; others would refuse the block.
+            waits_until.is_none() && proofs_of(frame) != UNFIT
         };
-        let batch = self.mempool.ready_batch(&is_taken, &is_ready, batch_commands, batch_bytes);
+        let most = (batch_commands, batch_bytes);
+        let batch = self.mempool.ready_batch(&is_taken, &is_ready, &proofs_of, most.0, most.1);
         (self.batch, self.put_off) = (batch, Some(put_off.get()));
         self.batch.truncate(crate::ledger::block::MAX_FRAMES);
         self.batch.iter().map(|frame| frame.id()).collect()

@@ -11,7 +11,7 @@
 //! 5. re-arm the timer: call again with [`Input::Timeout`] when [`Replica::deadline`] has passed.
 
 use super::{Action, Input, Record, Replica};
-use crate::base::crypto::{Check, Form, Share, Signature, Statement};
+use crate::base::crypto::{Check, Form, Share, ShareKeys, Signature, Statement};
 use crate::base::types::Time;
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{Protocol, Types};
@@ -61,9 +61,15 @@ pub trait World<T: Types> {
     /// come.
     fn verify(&mut self, ask: u64, checks: &[Check]) -> Option<Vec<bool>>;
 
-    /// Joins signatures: at once (`Some`, with what came of it), or elsewhere (`None`), with
-    /// [`Input::Combined`] to come.
-    fn combine(&mut self, ask: u64, form: Form, shares: &[Share]) -> Option<Option<Signature>>;
+    /// Joins signatures, by these shares of a threshold key if there are any: at once (`Some`, with
+    /// what came of it), or elsewhere (`None`), with [`Input::Combined`] to come.
+    fn combine(
+        &mut self,
+        ask: u64,
+        form: Form,
+        shares: &[Share],
+        keys: Option<&ShareKeys>,
+    ) -> Option<Option<Signature>>;
 }
 
 /// One turn of the loop: takes all of `inputs`, and returns when everything they lead to is
@@ -118,10 +124,12 @@ where
                     Some(verdicts) => inputs.push(Input::Checked { ask, verdicts }),
                     None => world.perform(Action::Verify { ask, checks }),
                 },
-                Action::Combine { ask, form, shares } => match world.combine(ask, form, &shares) {
-                    Some(signature) => inputs.push(Input::Combined { ask, signature }),
-                    None => world.perform(Action::Combine { ask, form, shares }),
-                },
+                Action::Combine { ask, form, shares, keys } => {
+                    match world.combine(ask, form, &shares, keys.as_deref()) {
+                        Some(signature) => inputs.push(Input::Combined { ask, signature }),
+                        None => world.perform(Action::Combine { ask, form, shares, keys }),
+                    }
+                }
                 action => world.perform(action),
             }
         }

@@ -190,7 +190,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         };
         let meta = SnapshotMeta { block, committed, recent, roots };
         self.snapshots.begin(meta.clone());
-        fx.output(Action::WriteSnapshot(Box::new(meta), handle));
+        fx.output(Action::WriteSnapshot(Box::new(meta), Box::new(handle)));
     }
 
     pub(super) fn on_snapshot_written(&mut self, height: Height, fx: &mut Fx<P::Types>) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::message::PeerMessage;
 use super::snapshot::{Offer, SnapshotMeta};
-use crate::base::crypto::{Check, Form, PublicKey, Share, Signature, Statement, Verified};
+use crate::base::crypto::{
+    Check, Form, PublicKey, Share, ShareKeys, Signature, Statement, Verified,
+};
 use crate::base::membership::Committee;
 use crate::base::types::{Digest, Duration, Height, ReplicaId};
 use crate::ledger::block::BlockId;
@@ -207,6 +209,8 @@ pub enum Action<T: Types> {
         form: Form,
         /// The signatures.
         shares: Vec<Share>,
+        /// The shares of the threshold key of their epoch, where its members generated one.
+        keys: Option<Arc<ShareKeys>>,
     },
     /// Tell a client.
     Respond {
@@ -247,7 +251,7 @@ pub enum Action<T: Types> {
         chunk: u32,
     },
     /// Write this snapshot out while the replica goes on; then [`Input::SnapshotWritten`].
-    WriteSnapshot(Box<SnapshotMeta<T>>, SnapshotHandle),
+    WriteSnapshot(Box<SnapshotMeta<T>>, Box<SnapshotHandle>),
     /// The snapshot of this offer is attested and on disk: replicas that are behind can be helped
     /// with it. Keep the offer beside it, for [`Recovery::offer`]. Only now may older snapshots go,
     /// and blocks at or below its height.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::crypto::{Check, Share};
+use crate::base::crypto::Check;
 
 /// How many signatures of each replica are remembered: those of the views that are going on, and of
 /// some that are carried along. More only makes each look-up slower.
@@ -51,7 +51,8 @@ impl KnownSignatures {
 
     /// Remembers a check that held.
     pub fn insert(&mut self, check: Check) {
-        if !self.enabled || self.contains(&check) {
+        let may_be_kept = planted!("made-up-keys-remembered", true, check.may_be_kept());
+        if !self.enabled || !may_be_kept || self.contains(&check) {
             return;
         }
         let is_full = mutant!("known-unbounded", false, self.ring.len() >= self.capacity);
@@ -72,9 +73,29 @@ impl KnownSignatures {
 
 /// The first bytes of a check's signature, which tell it from others.
 fn beginning(check: &Check) -> u64 {
-    let (Check::Client { signature, .. }
-    | Check::Replica(Share { signature, .. })
-    | Check::Aggregate { signature, .. }
-    | Check::Threshold { signature, .. }) = check;
-    signature.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+    let first = check.signature().and_then(|signature| signature.as_bytes().first_chunk());
+    first.map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::base::crypto::Round;
+    use crate::base::types::Digest;
+
+    /// A dealing may be tens of thousands of bytes, and anybody can make up some that hold.
+    #[test]
+    fn dealings_that_hold_are_not_remembered() {
+        let mut known = KnownSignatures::new(true, 4);
+        let (context, keys) = (Digest::default(), vec![[0; 32]; 4]);
+        let round = Arc::new(Round { context, keys, quorum: 3 });
+        let dealing = Check::Dealing { round, dealer: 0, dealing: Bytes::new() };
+        known.insert(dealing.clone());
+        assert!(!known.contains(&dealing));
+        assert_eq!(known.len(), 0);
+    }
 }

@@ -6,6 +6,7 @@ use super::catch_up::BUDGET_BYTES;
 use super::message::{MAX_FRAMES_SENT, PeerMessage};
 use super::payload::Payload;
 use super::pending::Pending;
+use super::proofs::{may_be_in_a_block, proofs_of};
 use super::verify::bytes_of;
 use super::{Action, Fx, Refused, Replica, is_among};
 use crate::base::crypto::Verified;
@@ -134,9 +135,11 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         while let Some((from, message, block, frames)) = self.payload.arrivals.take_complete() {
             let commands: usize = frames.iter().map(|frame| frame.count() as usize).sum();
             let bytes: usize = frames.iter().map(|frame| frame.encoded_bytes().len()).sum();
-            let fits = frames.len() == 1
-                || commands <= self.settings.batch_commands && bytes <= self.settings.batch_bytes;
-            if frames.len() != block.frames().len() || frames.len() > 1 && !fits {
+            let fits =
+                commands <= self.settings.batch_commands && bytes <= self.settings.batch_bytes;
+            let fits =
+                (frames.len() == 1 || fits) && may_be_in_a_block(&frames, self.membership.latest());
+            if frames.len() != block.frames().len() || !fits {
                 fx.output(Action::Refused { from, reason: Refused::Unfit });
                 continue;
             }
@@ -182,11 +185,31 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let bytes = bytes_of(&frames);
         // What is asked for is of a block of this epoch. A relayed frame may get into a later one.
         let rules = if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
+        let frames = if relays { self.expected_frames(frames) } else { self.wanted_frames(frames) };
         let frames = self.unknown_frames(frames, rules);
         if !frames.is_empty() {
             let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };
             self.verify(now, pending, Some((from, bytes)), fx);
         }
+    }
+
+    /// Those of passed on frames that are worth their proofs. The peer may have executed more, or
+    /// less: it is not to blame for the others.
+    fn expected_frames(&self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
+        let (members, height) = (self.execution.members(), self.execution.height());
+        frames.retain(|frame| members.expects(frame, height));
+        frames
+    }
+
+    /// Those of frames that were asked for that are worth their proofs: a proposal waits for them
+    /// that rests on no more than a block may.
+    fn wanted_frames(&mut self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
+        let (current, arrivals) = (self.membership.latest(), &mut self.payload.arrivals);
+        frames.retain(|frame| match proofs_of(frame, current) {
+            0 => true,
+            proofs => arrivals.weighs(&frame.id(), proofs),
+        });
+        frames
     }
 
     fn serve_frames(&mut self, to: ReplicaId, ids: &[FrameId], fx: &mut Fx<P::Types>) {

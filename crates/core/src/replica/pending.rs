@@ -74,7 +74,7 @@ impl Verdicts<'_> {
     /// a later format than the first, only the client's signature counts against the peer.
     pub(super) fn is_forged_by_its_relay(&self, frame: &Claim<SharedFrame>) -> bool {
         let is_unsigned = self.left.first() != Some(&true);
-        is_unsigned || !frame.unverified().is_directive_unknown_to(Rules::FIRST)
+        is_unsigned || !frame.unverified().is_unverified_under(Rules::FIRST)
     }
 
     pub(super) fn settle<T>(&mut self, claim: Claim<T>) -> Option<Verified<T>> {

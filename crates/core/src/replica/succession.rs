@@ -107,7 +107,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let Some(current) = self.execution.members().committee() else { return };
         let seals = |block: &BlockOf<P::Types>| {
             let frames = self.payload.bodies(&block.id()).into_iter().flatten();
-            let changes = frames.filter_map(|frame| frame.change()?.ok());
+            let changes = frames.filter_map(|frame| frame.change(current.rules())?.ok());
             changes.into_iter().any(|change| change.judge(current, current.opening()).is_ok())
         };
         let Some(seal) = path.iter().position(seals) else { return };
@@ -183,8 +183,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let former = self.membership.latest().rules();
         let next = self.membership.begin(handover.next.clone())?.clone();
         if next.rules().core > former.core {
-            // They were verified as what they were by the former rules: not as directives.
-            let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
+            // They were verified as what they were by the former rules: as commands like any other.
+            let now = next.rules();
+            let is_unverified = |frame: &Frame| frame.is_unverified_until(former, now);
             self.payload.mempool.drop_where(is_unverified);
         }
         self.epochs.passed(handover);

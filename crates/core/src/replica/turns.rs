@@ -4,7 +4,8 @@
 //! waits here. What the replica itself asks goes first and is never counted. Then come messages of
 //! the protocol, then bodies, blocks and offers, then whatever is sent by a peer whose signature
 //! was bad lately; within each of these the peers take turns. Long lists of checks are cut, so that
-//! a vote waits for a few hundred checks, not for a whole answer with blocks.
+//! a vote waits for a few hundred checks, not for a whole answer with blocks. Checks count by
+//! their [weight](Check::weight).
 //!
 //! Each peer has an account of messages, checks and bytes. One message always fits an empty
 //! account. A peer whose signature was bad has [one message](DISTRUSTED_MESSAGES) at a time for a
@@ -18,7 +19,7 @@ use crate::base::types::{Duration, ReplicaId, Time};
 
 /// Most messages of one peer under way.
 const MESSAGES: usize = 64;
-/// Most checks that these may need, one message aside.
+/// The most that the checks may weigh that these need, one message aside.
 const CHECKS: usize = 8192;
 /// Most bytes that these may have, one message aside: the longest has as many.
 const BYTES: usize = super::message::MAX_PEER_MESSAGE_BYTES;
@@ -26,10 +27,11 @@ const BYTES: usize = super::message::MAX_PEER_MESSAGE_BYTES;
 const DISTRUSTED_MESSAGES: usize = 1;
 /// How long a bad signature counts.
 const DISTRUSTED_FOR: Duration = Duration::from_secs(10);
-/// Checks given to the verifier at once, for a message that is no part of the protocol.
+/// The weight of checks given to the verifier at once, for a message that is no part of the
+/// protocol, if there are several.
 const PIECE: usize = 128;
-/// Checks at the verifier beyond which nothing of a class is added: of the protocol's messages, of
-/// other ones, of those of distrusted peers.
+/// The weight of checks at the verifier beyond which nothing of a class is added: of the protocol's
+/// messages, of other ones, of those of distrusted peers.
 const AT_WORK: [usize; CLASSES] = [1024, 512, 1];
 
 const CLASSES: usize = 3;
@@ -54,12 +56,24 @@ pub(super) struct Piece {
     pub checks: Vec<Check>,
 }
 
+impl Piece {
+    /// What they weigh.
+    pub(super) fn weight(&self) -> usize {
+        weight_of(&self.checks)
+    }
+}
+
+/// What checks weigh together.
+pub(super) fn weight_of(checks: &[Check]) -> usize {
+    checks.iter().map(|check| planted!("proofs-weigh-nothing", 1, check.weight())).sum()
+}
+
 /// What one message costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// Who sent it.
     pub peer: ReplicaId,
-    /// Checks it needs.
+    /// What the checks weigh that it needs.
     pub checks: usize,
     /// Bytes it has.
     pub bytes: usize,
@@ -134,11 +148,21 @@ impl Turns {
     pub(super) fn wait(&mut self, peer: ReplicaId, class: Class, ask: u64, checks: Vec<Check>) {
         let Some(account) = self.accounts.get_mut(peer) else { return };
         let waiting = &mut account.waiting[class as usize];
-        if class == Class::Protocol || checks.len() <= PIECE {
+        if class == Class::Protocol {
             return waiting.push_back(Piece { ask, start: 0, checks });
         }
-        for (at, part) in checks.chunks(PIECE).enumerate() {
-            waiting.push_back(Piece { ask, start: at * PIECE, checks: part.to_vec() });
+        let mut rest = checks.into_iter().enumerate().peekable();
+        while let Some((start, first)) = rest.next() {
+            let mut weight = weight_of(std::slice::from_ref(&first));
+            let mut checks = vec![first];
+            let mut fits = |check: &Check| {
+                weight += weight_of(std::slice::from_ref(check));
+                weight <= PIECE
+            };
+            while let Some((_, check)) = rest.next_if(|(_, check)| fits(check)) {
+                checks.push(check);
+            }
+            waiting.push_back(Piece { ask, start, checks });
         }
     }
 
@@ -162,7 +186,7 @@ impl Turns {
                 };
                 if let Some(piece) = piece {
                     self.turn[class] = (peer + 1) % peers;
-                    self.at_work += piece.checks.len();
+                    self.at_work += piece.weight();
                     return Some(piece);
                 }
             }
@@ -170,9 +194,9 @@ impl Turns {
         None
     }
 
-    /// So many checks came back from the verifier.
-    pub(super) fn came_back(&mut self, checks: usize) {
-        self.at_work = self.at_work.saturating_sub(checks);
+    /// Checks of this weight came back from the verifier.
+    pub(super) fn came_back(&mut self, weight: usize) {
+        self.at_work = self.at_work.saturating_sub(weight);
     }
 }
 

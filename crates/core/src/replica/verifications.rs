@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::known::KnownSignatures;
 use super::pending::Pending;
-use super::turns::{Cost, Piece, Turns};
+use super::turns::{Cost, Piece, Turns, weight_of};
 use crate::base::crypto::Check;
 use crate::base::types::{ReplicaId, Time};
 use crate::protocols::protocol::Types;
@@ -34,6 +34,8 @@ struct Given {
     of: u64,
     start: usize,
     checks: usize,
+    /// What they weigh.
+    weight: usize,
     /// Whether it took somebody's turn.
     counts: bool,
 }
@@ -131,7 +133,7 @@ impl<T: Types> Verifications<T> {
             known
         };
         let known = pending.checks().map(judge).collect();
-        let cost = from.map(|(peer, bytes)| Cost { peer, checks: unknown.len(), bytes });
+        let cost = from.map(|(peer, bytes)| Cost { peer, checks: weight_of(&unknown), bytes });
         if let Some(cost) = cost
             && !self.turns.admit(now, cost)
         {
@@ -164,9 +166,10 @@ impl<T: Types> Verifications<T> {
     }
 
     fn give(&mut self, piece: Piece, counts: bool, give: &mut dyn FnMut(u64, Vec<Check>)) {
+        let weight = piece.weight();
         let Piece { ask: of, start, checks } = piece;
         let ask = self.next_number();
-        self.given.push_back(Given { ask, of, start, checks: checks.len(), counts });
+        self.given.push_back(Given { ask, of, start, checks: checks.len(), weight, counts });
         give(ask, checks);
     }
 
@@ -175,7 +178,7 @@ impl<T: Types> Verifications<T> {
         let place = self.given.binary_search_by_key(&ask, |given| given.ask).ok()?;
         let given = self.given.remove(place)?;
         if given.counts {
-            self.turns.came_back(given.checks);
+            self.turns.came_back(given.weight);
         }
         let place = self.asked.binary_search_by_key(&given.of, |asked| asked.ask).ok()?;
         let asked = self.asked.get_mut(place)?;

@@ -2,6 +2,7 @@
 
 use super::message::Offer;
 use super::pending::{ClaimedBlock, Pending, Verdicts};
+use super::proofs::may_be_in_a_block;
 use super::verifications::Settled;
 use super::{Action, Fx, Refused, Replica};
 use crate::base::crypto::{Check, Claim};
@@ -73,7 +74,10 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let mut is_bad = false;
         for frame in frames {
             // It may have been verified by an older epoch's rules.
-            let is_stale = !is_current && frame.unverified().is_directive();
+            let is_late = |frame: &SharedFrame| {
+                frame.is_directive() || frame.is_unverified_under(Rules::FIRST)
+            };
+            let is_stale = !is_current && is_late(frame.unverified());
             let is_forged = verdicts.is_forged_by_its_relay(&frame);
             match verdicts.settle(frame) {
                 Some(_) if is_stale => {}
@@ -187,6 +191,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         rules: Rules,
     ) -> Vec<Claim<SharedFrame>> {
         let (chain, is_governed) = (self.membership.latest().chain(), self.is_governed());
+        let rules = self.membership.latest().verified_under(rules);
         let claim = |frame: SharedFrame| match is_governed {
             true => frame.claim_with_approvals(&chain, rules),
             false => frame.claim(&chain),
@@ -224,7 +229,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             }
             Ok(claim) => {
                 let bytes = bytes_of(&frames);
-                if bytes > self.settings.inline_bytes {
+                let fits = may_be_in_a_block(&frames, self.membership.latest());
+                if bytes > self.settings.inline_bytes || !fits {
                     fx.output(Action::Refused { from, reason: Refused::Unfit });
                     return;
                 }
@@ -257,8 +263,7 @@ impl<'a, T: Types> Keys<'a, T> {
     }
 
     fn by_key(&self, check: Check) -> Check {
-        let Check::Replica(share) = &check else { return check };
-        let epoch = share.statement.epoch();
+        let Some(epoch) = check.epoch() else { return check };
         let believed = || {
             let next = |handover: &&SharedHandover<T>| handover.next.epoch() == epoch;
             self.believed.iter().find(next).map(|handover| &handover.next)

@@ -91,6 +91,16 @@ fn child(of: &Block, view: u64, signers: &[u16]) -> FullBlock {
 }
 
 fn holding(command: &[u8], of: &Block, view: u64, signers: &[u16]) -> FullBlock {
+    with_root(Digest::default(), command, of, view, signers)
+}
+
+fn with_root(
+    state_root: Digest,
+    command: &[u8],
+    of: &Block,
+    view: u64,
+    signers: &[u16],
+) -> FullBlock {
     let frame = Frame::build(
         PublicKey([77; 32]),
         SessionId(1),
@@ -106,7 +116,7 @@ fn holding(command: &[u8], of: &Block, view: u64, signers: &[u16]) -> FullBlock 
         height: of.height.next(),
         proposer: ReplicaId((view % 4) as u16),
         justify: certificate(of, signers),
-        state_root: Digest::default(),
+        state_root,
         frames: vec![frame.id()],
     });
     FullBlock { block: Arc::new(block), frames: vec![frame] }
@@ -250,8 +260,8 @@ fn governed() -> Committee {
     Committee::with_members(CHAIN, Epoch(0), opening, members, governance).unwrap()
 }
 
-/// Eight blocks, the third of which holds a change that is signed by these administrators.
-fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
+/// A change that is signed by these administrators.
+fn change_by(administrators: &[PublicKey]) -> Vec<u8> {
     let committee = governed();
     let mut members = committee.members().to_vec();
     members[0].as_mut().unwrap().weight = 2;
@@ -259,7 +269,12 @@ fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
     let change = Change { ends: Epoch(0), members, governance, rules };
     let approvals = administrators.iter().map(|key| (*key, Signature::NONE)).collect();
     let ready = (0..3).map(|id| (ReplicaId(id), Signature::NONE)).collect();
-    let command = SignedChange { change, approvals, ready }.to_command();
+    SignedChange { change, approvals, ready, shares: None }.to_command()
+}
+
+/// Eight blocks, the third of which holds such a change.
+fn with_a_change(administrators: &[PublicKey]) -> Vec<FullBlock> {
+    let command = change_by(administrators);
     let mut chain = chain(&[1, 2]);
     for view in 3..=8 {
         let parent = Block::clone(&chain[view as usize - 2].block);
@@ -303,4 +318,38 @@ fn a_change_that_is_refused_holds_nothing_back() {
     let all = encoded(&with_a_change(&[]));
     let mut decided = follow(governed(), Height(1));
     assert_eq!(heights(&decided.take(&all, &Hashes).unwrap()), [1, 2, 3, 4, 5]);
+}
+
+/// Twelve blocks, the third of which holds a change that may be made. Each carries the root of the
+/// state of this height.
+fn with_roots(state: impl Fn(u64) -> u64) -> Vec<FullBlock> {
+    let change = change_by(&[key(50)]);
+    let mut chain: Vec<FullBlock> = Vec::new();
+    for view in 1..=12 {
+        let parent = chain.last().map_or_else(genesis, |full| Block::clone(&full.block));
+        let root = Digest::of("test root", &state(view).to_le_bytes());
+        let command = if view == 3 { change.clone() } else { vec![view as u8; 5] };
+        chain.push(with_root(root, &command, &parent, view, &[0, 1, 3]));
+    }
+    chain
+}
+
+/// A change may be refused for what no block tells: its session takes no more, or members generated
+/// another key meanwhile. The state goes on then, and blocks tell that.
+#[test]
+fn a_change_that_was_not_made_holds_back_nothing_once_the_state_goes_on() {
+    // A block carries the root of what its ancestors decide: four below it.
+    let committed = |height: u64| height.saturating_sub(4);
+    let all = encoded(&with_roots(committed));
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(heights(&decided.take(&all[..10], &Hashes).unwrap()), [1, 2]);
+    assert_eq!(heights(&decided.take(&all[10..], &Hashes).unwrap()), [3, 4, 5, 6, 7, 8, 9]);
+    // A sealed state stays what it is, however long the old committee goes on.
+    let sealed = encoded(&with_roots(|height| committed(height).min(3)));
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(heights(&decided.take(&sealed, &Hashes).unwrap()), [1, 2]);
+    // States below the change tell nothing of it.
+    let late = encoded(&with_roots(|height| committed(height.min(7))));
+    let mut decided = follow(governed(), Height(1));
+    assert_eq!(heights(&decided.take(&late, &Hashes).unwrap()), [1, 2]);
 }

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use quorate_core::base::crypto::{PublicKey, SHARE_KEY_BYTES, ShareKeys, Signature};
 use quorate_core::base::membership::Rules;
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::MAX_QUESTION_BYTES;
-use quorate_core::client::message::{Program, Request, Response, Unproven};
+use quorate_core::client::message::{
+    Generating, OfferedKey, Program, Request, Response, ShareWord, Unproven,
+};
 use quorate_core::client::proven::{Answer, Newest, NotProven, newest};
 use quorate_core::ledger::execution::StateSummary;
 use quorate_core::protocols::hotstuff::Types;
@@ -87,6 +90,9 @@ fn messages_are_read_as_they_were_written() {
         Request::Clients { id: 14 },
         Request::Changes { id: 15, from: Height(16), wait: true },
         Request::Lists { id: 17, from: Height(18), offset: 19, budget_bytes: 20 },
+        Request::Generation { id: 21, key: None },
+        Request::Generation { id: 21, key: Some(PublicKey([22; 32])) },
+        Request::Dealing { id: 23, dealer: ReplicaId(24) },
     ];
     for request in requests {
         assert_eq!(Request::from_bytes(request.to_bytes().into()), Ok(request));
@@ -112,7 +118,29 @@ fn messages_are_read_as_they_were_written() {
             },
         },
     ];
-    for response in unproven.into_iter().chain(proven).chain(states) {
+    let keys = (0..4).map(|id| (ReplicaId(id), [id as u8; SHARE_KEY_BYTES])).collect();
+    let word = ShareWord {
+        generation: Digest([25; 32]),
+        keys: ShareKeys::new(3, keys).unwrap(),
+        ready: Signature::from([26; 64]),
+        possession: Signature::NONE,
+    };
+    let generating = |encryption| Generating {
+        epoch: Epoch(27),
+        height: Height(28),
+        next_serial: 29,
+        current: None,
+        encryption,
+        waits_for: bytes(),
+    };
+    let offered = OfferedKey { key: [30; 32], proof: [31; 64] };
+    let generations = [
+        Response::ReadyWithShares { id: 21, word: Box::new(word) },
+        Response::Generation { id: 21, generating: Box::new(generating(None)) },
+        Response::Generation { id: 21, generating: Box::new(generating(Some(offered))) },
+        Response::Dealing { id: 23, dealing: bytes() },
+    ];
+    for response in unproven.into_iter().chain(proven).chain(states).chain(generations) {
         assert_eq!(Response::from_bytes(response.to_bytes().into()), Ok(response));
     }
     let question = Bytes::from(vec![0; MAX_QUESTION_BYTES + 1]);
@@ -123,7 +151,7 @@ proptest! {
     /// Of whatever kind and version: refused or read, and nothing panics.
     #[test]
     fn any_bytes_are_read_or_refused(kind in any::<u8>(), bytes in vec(any::<u8>(), 0..400)) {
-        let input = Bytes::from([&[kind % 21][..], &bytes].concat());
+        let input = Bytes::from([&[kind % 25][..], &bytes].concat());
         let _ = Request::from_bytes(input.clone());
         let _ = Response::from_bytes(input.clone());
         let _ = Answer::<Types>::from_bytes(input.clone());

@@ -352,7 +352,7 @@ fn sessions_of_administrators_end_with_their_epoch() {
     let none = Signature::from([0; 64]);
     let approvals = (0..2).map(|at| (key(ADMINISTRATOR + at), none)).collect();
     let ready = (0..4).map(|id| (ReplicaId(id), none)).collect();
-    let command = SignedChange { change, approvals, ready }.to_command();
+    let command = SignedChange { change, approvals, ready, shares: None }.to_command();
     let executed = execute(&mut state, &[signed_frame(ADMINISTRATOR, 1, 1, &[command], 0)]);
     assert!(executed.sealed, "{executed:?}");
     state.open_epoch(Digest([8; 32])).expect("the next epoch");

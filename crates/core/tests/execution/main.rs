@@ -5,6 +5,7 @@ mod asking;
 mod clients;
 mod executing;
 mod fixtures;
+mod generation;
 mod kept;
 mod mempool;
 mod model;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use quorate_core::client::message::Refusal;
-use quorate_core::ledger::frame::{FrameId, SharedFrame};
+use quorate_core::ledger::block::MOST_PROOFS;
+use quorate_core::ledger::frame::{Frame, FrameId, SharedFrame};
 use quorate_core::ledger::mempool::{Admission, Cap, Limits, Mempool, Origin};
 use quorate_core::ledger::sessions::{self, Sessions};
 use quorate_core::{ReplicaId, Time};
@@ -235,7 +236,7 @@ fn frames_that_are_not_ready_hold_up_their_own_session_alone() {
     let pool = filled(&[&a1, &b1, &a3, &a2, &c1]);
     let ready = |held_up: &[&SharedFrame]| {
         let ids: BTreeSet<FrameId> = held_up.iter().map(|frame| frame.id()).collect();
-        pool.ready_batch(NO_ANCESTORS, &|id| !ids.contains(id), PLENTY, PLENTY)
+        pool.ready_batch(NO_ANCESTORS, &|it| !ids.contains(&it.id()), &|_| 0, PLENTY, PLENTY)
     };
     assert_eq!(ready(&[&a2]), [a1.clone(), b1.clone(), c1.clone()]);
     assert_eq!(ready(&[&a1, &c1]), std::slice::from_ref(&b1));
@@ -248,6 +249,24 @@ fn frames_that_are_not_ready_hold_up_their_own_session_alone() {
     let since = [&a1, &b1, &c1, &a2].map(|frame| pool.passed_on_at_once(&frame.id()));
     assert_eq!(since, [None, Some(Time(7)), Some(Time(7)), None]);
     assert_eq!(pool.all_passed_on_at_once().cloned().collect::<Vec<_>>(), [b1, c1]);
+}
+
+/// Others refuse a block whose proofs weigh more.
+#[test]
+fn a_block_takes_proofs_of_so_much_weight_and_one_frame_whatever_it_weighs() {
+    let frames: Vec<_> = (1..=4).map(|client| frame(client, 1, 1, &["x"])).collect();
+    let pool = filled(&frames.iter().collect::<Vec<_>>());
+    let batch = |weights: [usize; 4]| {
+        let proofs_of = |frame: &Frame| {
+            let at = frames.iter().position(|it| it.id() == frame.id());
+            weights[at.expect("it is in the pool")]
+        };
+        pool.ready_batch(NO_ANCESTORS, &|_| true, &proofs_of, PLENTY, PLENTY).len()
+    };
+    assert_eq!(batch([0; 4]), 4);
+    assert_eq!(batch([MOST_PROOFS / 2, 0, MOST_PROOFS / 2, 1]), 3);
+    assert_eq!(batch([MOST_PROOFS + 1, 0, 0, 0]), 1);
+    assert_eq!(batch([0, usize::MAX, usize::MAX, 0]), 1);
 }
 
 /// A replica passes on frames of very many sessions to a few alone, so that nobody tells of them.
@@ -266,11 +285,11 @@ fn a_replica_whose_frames_nobody_holds_delays_no_others() {
     pass_on(&mut pool, 2, held.clone());
     pool.insert(own.clone(), Origin::Relayed, Time(0), &no_sessions());
     let (ready, asked) = ([held.id(), own.id()], Cell::new(0));
-    let is_ready = |id: &FrameId| {
+    let is_ready = |frame: &Frame| {
         asked.set(asked.get() + 1);
-        ready.contains(id)
+        ready.contains(&frame.id())
     };
-    assert_eq!(pool.ready_batch(NO_ANCESTORS, &is_ready, PLENTY, PLENTY), [held, own]);
+    assert_eq!(pool.ready_batch(NO_ANCESTORS, &is_ready, &|_| 0, PLENTY, PLENTY), [held, own]);
     assert!(asked.get() < 1100, "{}", asked.get());
 }
 

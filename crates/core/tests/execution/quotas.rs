@@ -140,7 +140,7 @@ fn switch(state: &mut Execution<Journal>) {
     let change = Change { ends: Epoch(0), members, governance, rules: NEW };
     let approvals = (0..2).map(|at| (key(ADMINISTRATOR + at), Signature::NONE)).collect();
     let ready = (0..4).map(|id| (ReplicaId(id), Signature::NONE)).collect();
-    let command = SignedChange { change, approvals, ready }.to_command();
+    let command = SignedChange { change, approvals, ready, shares: None }.to_command();
     assert!(execute(state, &[signed_frame(ADMINISTRATOR, 1, 1, &[command], 0)]).sealed);
     state.open_epoch(Digest([8; 32])).expect("the next epoch");
 }

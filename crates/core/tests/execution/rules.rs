@@ -38,7 +38,7 @@ fn change(current: &Committee, rules: Rules, ready: &[u16]) -> SignedChange {
     let change = Change { ends: current.epoch(), members, governance, rules };
     let approvals = vec![(key(50), Signature::NONE)];
     let ready = ready.iter().map(|id| (ReplicaId(*id), Signature::NONE)).collect();
-    SignedChange { change, approvals, ready }
+    SignedChange { change, approvals, ready, shares: None }
 }
 
 #[test]
@@ -121,8 +121,9 @@ fn a_change_of_another_format_is_refused_and_never_given_to_the_application() {
         let mut other = command.clone();
         other[15] = number;
         assert!(SignedChange::is_one(&other));
-        let refused = SignedChange::of_command(&other).unwrap_err().to_string();
+        let refused = SignedChange::of_command_under(&other, rules(1)).unwrap_err().to_string();
         assert!(refused.contains("format 2"), "{refused}");
+        assert!(SignedChange::of_command(&other).is_err());
     }
     assert!(SignedChange::of_command(&command).is_ok());
     assert!(!SignedChange::is_one(b"quorate chance 2"));
@@ -269,7 +270,7 @@ fn the_application_is_told_the_rules_in_force() {
 fn assert_stopped(state: &mut Execution<Ruled>, error: &ExecutionError) {
     let said = error.to_string();
     assert!(said.contains("epoch 1 executes by rules 1.2"), "{said}");
-    assert!(said.contains("supports none newer than 2.1"), "{said}");
+    assert!(said.contains("supports none newer than 3.1"), "{said}");
     assert!(said.contains("start this replica with a release that has them"), "{said}");
     let before = state.application().journal.commands.clone();
     assert_eq!(run(state, &[frame(1, 1, 3, &["after"])]).as_ref(), Err(error));

@@ -221,7 +221,7 @@ impl Scheme for Ed25519 {
                 let whose = Whose::Member(signer.index());
                 Some((index, whose, statement.as_bytes(), signature.as_bytes()))
             }
-            Check::Aggregate { .. } | Check::Threshold { .. } => None,
+            _ => None,
         });
         self.settle_all(inputs, &mut verdicts);
         verdicts

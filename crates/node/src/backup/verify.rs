@@ -13,7 +13,7 @@ use bytes::Bytes;
 use quorate_core::client::decided::DecidedBlock;
 use quorate_core::ledger::execution::{Execution, Restoring};
 use quorate_core::{Committee, Digest, Epoch, Height};
-use quorate_crypto::ed25519::Ed25519;
+use quorate_crypto::MembersScheme;
 
 use super::BackupError;
 use super::application::Application;
@@ -162,7 +162,7 @@ impl Backup {
             part.items(|tag, item| {
                 if tag == Tag::Handover {
                     // States of later epochs repeat the first ones, which are passed over.
-                    follower.follow(item, &Ed25519::default()).map_err(|error| {
+                    follower.follow(item, &MembersScheme::default()).map_err(|error| {
                         BackupError::damaged(format!("it is not proven: {error}"), &part.path)
                     })?;
                     let next = follower.committee().clone();

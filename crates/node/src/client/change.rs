@@ -8,16 +8,16 @@ use bytes::Bytes;
 use quorate_core::base::crypto::{ClientSigner, Signer as _};
 use quorate_core::base::membership::{self, Governance, Rules};
 use quorate_core::base::wire::Encode as _;
-use quorate_core::client::message::{Program, Request, Response};
+use quorate_core::client::message::{Program, Request, Response, ShareWord};
 use quorate_core::client::{ClientError, SessionConfig};
-use quorate_core::ledger::change::{Change, Refusal, SignedChange};
+use quorate_core::ledger::change::{Change, NextShares, Refusal, SignedChange};
 use quorate_core::ledger::execution::CHANGED;
 use quorate_core::{Committee, ReplicaId};
 use quorate_crypto::SecretKey;
 use tokio::task::JoinSet;
 
 use super::succession::{Chain, Unreached, address, addresses, request_of};
-use super::{Authenticity, Client, ClientConfig};
+use super::{Authenticity, Client, ClientConfig, generation};
 use crate::config::{Cluster, Contact, Member};
 
 /// How long a change may take from its submission to the epoch that it begins.
@@ -193,7 +193,7 @@ pub fn approve(change: &mut SignedChange, current: &Committee, administrator: &S
 /// words. Returns who is not, and why.
 pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(ReplicaId, String)> {
     let chain = current.chain();
-    let unsigned = SignedChange { ready: Vec::new(), ..change.clone() };
+    let unsigned = SignedChange { ready: Vec::new(), shares: None, ..change.clone() };
     let encoded = Bytes::from(unsigned.to_bytes());
     let mut asking = JoinSet::new();
     let mut missing = Vec::new();
@@ -213,9 +213,11 @@ pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(Repl
         asking.spawn(async move { (replica, request_of(replica, address, chain, &request).await) });
     }
     change.ready.clear();
+    let mut shared = Vec::new();
     while let Some(Ok((replica, answer))) = asking.join_next().await {
         match answer {
             Ok(Response::Ready { signature, .. }) => change.ready.push((replica, signature)),
+            Ok(Response::ReadyWithShares { word, .. }) => shared.push((replica, *word)),
             Ok(Response::NotReady { reason, .. }) => {
                 missing.push((replica, String::from_utf8_lossy(&reason).into_owned()));
             }
@@ -223,9 +225,40 @@ pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(Repl
             Err(error) => missing.push((replica, error.to_string())),
         }
     }
+    missing.extend(take_shared(change, shared));
     change.ready.sort_unstable_by_key(|(id, _)| *id);
     missing.sort_unstable_by_key(|(id, _)| *id);
     missing
+}
+
+/// Takes the words of members that came to a threshold key: those of most that came to the same.
+/// Returns the others.
+fn take_shared(
+    change: &mut SignedChange,
+    mut words: Vec<(ReplicaId, ShareWord)>,
+) -> Vec<(ReplicaId, String)> {
+    words.sort_by_key(|(id, word)| (word.generation, word.keys.digest(), *id));
+    let same = |one: &(_, ShareWord), next: &(_, ShareWord)| {
+        one.1.generation == next.1.generation && one.1.keys == next.1.keys
+    };
+    let most = words.chunk_by(same).max_by_key(|same| same.len()).unwrap_or_default();
+    let Some((_, first)) = most.first() else {
+        change.shares = None;
+        return Vec::new();
+    };
+    let (generation, keys) = (first.generation, first.keys.clone());
+    // Words without shares are for another change.
+    let plain = std::mem::take(&mut change.ready).into_iter().map(|(id, _)| id);
+    let others =
+        words.iter().filter(|(_, word)| word.generation != generation || word.keys != keys);
+    let others = others.map(|(id, _)| *id).chain(plain);
+    let others = others.map(|id| (id, "it sees the key generation otherwise".to_owned())).collect();
+    change.ready = most.iter().map(|(id, word)| (*id, word.ready)).collect();
+    let dealt = most.iter().filter(|(id, _)| keys.key(*id).is_some());
+    let mut possessions: Vec<_> = dealt.map(|(id, word)| (*id, word.possession)).collect();
+    possessions.sort_unstable_by_key(|(id, _)| *id);
+    change.shares = Some(Box::new(NextShares { generation, keys, possessions }));
+    others
 }
 
 /// Why the members are the same as before, or it is not known whether they are.
@@ -237,6 +270,9 @@ pub enum ChangeError {
     /// The replicas refused it, for this reason.
     #[error("{0}")]
     RefusedThere(String),
+    /// A dealing or a complaint came after its words: members are asked for words anew.
+    #[error("the key generation of the change has gone on since members gave their words")]
+    Stale,
     /// The client was turned down.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -265,7 +301,10 @@ pub async fn submit(
     let current = chain.committee();
     // What is refused here would be refused there, and cost an ordered command.
     change.judge(current, current.opening())?;
-    carried_out(change.to_command(), cluster, chain, client).await?;
+    tokio::select! {
+        done = carried_out(change.to_command(), cluster, chain, client) => drop(done?),
+        () = generation::moves_on(change, chain) => return Err(ChangeError::Stale),
+    }
     let next = change.change.ends.next();
     let begins = async {
         loop {
@@ -303,7 +342,7 @@ pub async fn programs(committee: &Committee) -> Vec<(ReplicaId, Result<Program, 
 }
 
 /// Has a command executed that administrators signed. Returns the number that its reply carries.
-pub(super) async fn carried_out(
+pub(crate) async fn carried_out(
     command: Vec<u8>,
     cluster: &Cluster,
     chain: &Chain,

@@ -16,7 +16,7 @@ use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Request, Response};
 use quorate_core::client::succession::{Follower, NotFollowed};
 use quorate_core::{Committee, Digest, ReplicaId};
-use quorate_crypto::ed25519::Ed25519;
+use quorate_crypto::MembersScheme;
 use quorate_transport::{Connection, DialError, connect_to_anybody};
 use tokio::task::JoinSet;
 
@@ -57,7 +57,7 @@ impl Following {
         let follower = family::follower(&self.cluster);
         let committees = vec![follower.committee().clone()];
         let (cluster, handovers) = (Arc::clone(&self.cluster), Vec::new());
-        let scheme = Ed25519::default();
+        let scheme = MembersScheme::default();
         let mut chain = Chain { cluster, follower, scheme, handovers, committees };
         // They were followed before.
         let _ = chain.take(self.handovers.clone());
@@ -83,7 +83,7 @@ fn list(failed: &[(ReplicaId, AskError)]) -> String {
 pub struct Chain {
     cluster: Arc<Cluster>,
     follower: Box<dyn Follower>,
-    scheme: Ed25519,
+    scheme: MembersScheme,
     /// What led here.
     handovers: Vec<Bytes>,
     /// From the first to the newest.
@@ -274,6 +274,9 @@ async fn answered(
             | Response::Clients { id: 1, .. }
             | Response::Ready { id: 1, .. }
             | Response::NotReady { id: 1, .. }
+            | Response::ReadyWithShares { id: 1, .. }
+            | Response::Generation { id: 1, .. }
+            | Response::Dealing { id: 1, .. }
             | Response::Program { id: 1, .. } = response
             {
                 return Ok(response);

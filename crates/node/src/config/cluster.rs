@@ -10,7 +10,7 @@ mod restored;
 
 use std::sync::Arc;
 
-use quorate_core::base::crypto::PublicKey;
+use quorate_core::base::crypto::{PublicKey, SHARE_KEY_BYTES, ShareKeys};
 use quorate_core::base::membership::{
     self, CommitteeError, Governance, Opening, ReplicaKey, Rules,
 };
@@ -129,8 +129,11 @@ pub struct ClusterLimits {
 pub struct Member {
     /// Its place in the committee.
     pub id: ReplicaId,
-    /// What its votes are checked with.
+    /// What its votes are checked with; where members [generate](Cluster::generates_keys) threshold
+    /// keys, what it signs alone.
     pub consensus_key: ReplicaKey,
+    /// What its votes are checked with in the first epoch, where members generate threshold keys.
+    pub share_key: Option<[u8; SHARE_KEY_BYTES]>,
     /// The proof that it holds the secret half; there is one exactly if the scheme
     /// [needs it](SchemeName::needs_possession).
     pub proof_of_possession: Option<[u8; PROOF_BYTES]>,
@@ -162,6 +165,19 @@ impl Cluster {
     #[must_use]
     pub fn is_governed(&self) -> bool {
         !self.governance.administrators.is_empty()
+    }
+
+    /// Whether members that change sign with a threshold key, and generate a fresh one for each
+    /// epoch. Each has a key of its own then beside its share.
+    #[must_use]
+    pub fn generates_keys(&self) -> bool {
+        self.is_governed() && self.signatures.is_dealt()
+    }
+
+    /// The scheme of members' own keys.
+    #[must_use]
+    pub fn own_scheme(&self) -> SchemeName {
+        if self.generates_keys() { SchemeName::Ed25519 } else { self.signatures }
     }
 
     /// The chain's identity: the digest of what all replicas agreed on. Transport,
@@ -214,6 +230,11 @@ impl Cluster {
         if self.is_governed() {
             self.governance.encode(&mut bytes);
             self.members.iter().for_each(|member| member.contact().encode(&mut bytes));
+        }
+        if self.generates_keys() {
+            for member in &self.members {
+                put_bytes(&mut bytes, member.share_key.as_ref().map_or(&[], |key| &key[..]));
+            }
         }
         if self.rules != Rules::FIRST {
             put_bytes(&mut bytes, b"rules");
@@ -280,10 +301,21 @@ impl Cluster {
             let members = self.members.iter().map(|member| Some(member.in_committee(1))).collect();
             let governance = self.governance.clone();
             let first = Committee::with_members(chain, self.epoch, opening, members, governance)?;
-            return Ok(first.under(self.rules));
+            let first = first.under(self.rules);
+            return if self.generates_keys() { self.with_shares(first) } else { Ok(first) };
         }
         let keys = self.members.iter().map(|member| member.consensus_key.clone()).collect();
         Committee::new(chain, self.epoch, keys)
+    }
+
+    fn with_shares(&self, first: Committee) -> Result<Committee, CommitteeError> {
+        let keys = self.members.iter().filter_map(|member| Some((member.id, member.share_key?)));
+        let keys: Vec<_> = keys.collect();
+        let (shares, voters) = (keys.len(), first.voter_count());
+        let quorum = first.quorum_among(first.voters()).unwrap_or_default();
+        let shares =
+            ShareKeys::new(quorum, keys).ok_or(CommitteeError::Shares { shares, voters })?;
+        first.with_shares(shares)
     }
 
     /// The member with this id.
@@ -423,6 +455,9 @@ impl Member {
         if let Some(proof) = &self.proof_of_possession {
             settings.set("proof_of_possession", Value::Hex(proof.to_vec()), Place::Default);
         }
+        if let Some(key) = &self.share_key {
+            settings.set("share_key", Value::Hex(key.to_vec()), Place::Default);
+        }
         if let Some(name) = &self.name {
             settings.set("name", Value::Text(name.clone()), Place::Default);
         }
@@ -433,6 +468,7 @@ impl Member {
         Some(Self {
             id: ReplicaId(u16::try_from(settings.integer("id")?).ok()?),
             consensus_key: ReplicaKey::new(&settings.hex("consensus_key")?)?,
+            share_key: settings.bytes("share_key"),
             proof_of_possession: settings.bytes("proof_of_possession"),
             transport_key: PublicKey(settings.bytes("transport_key")?),
             peer_address: settings.address("peer_address")?,

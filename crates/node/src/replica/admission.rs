@@ -3,7 +3,8 @@
 //!
 //! The list of clients is replicated state ([`quorate_core::ledger::clients`]), and the state has
 //! the last word. The deciding thread publishes the list whenever it has changed ([`Published`]);
-//! the clients' stage looks at it once a batch.
+//! the clients' stage looks at it once a batch. Members that are to deal in a key generation come
+//! in without being listed, as administrators do: else none could deal where clients are listed.
 //!
 //! # What a client is told
 //! A replica may be behind, and not know yet that a client was allowed. So it says that a frame is
@@ -17,7 +18,7 @@
 //! commands, so a bucket may be in debt for a while. It pays when its signature has held: nobody
 //! can use up the tokens of another. A client beyond its rate hears that the replica is busy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use quorate_core::client::message::{Outcome, Refusal, Rejection, Response};
 use quorate_core::ledger::clients::Clients;
 use quorate_core::ledger::frame::Unnamed;
 use quorate_core::ledger::sessions::Sessions;
-use quorate_core::{Digest, SessionId};
+use quorate_core::{Digest, SessionId, planted};
 
 use super::epochs::Epochs;
 
@@ -42,20 +43,27 @@ pub struct Published(RwLock<Known>);
 #[derive(Clone, Debug, Default)]
 struct Known {
     clients: Arc<Clients>,
+    /// The members that are to deal, by their own keys.
+    dealers: Arc<BTreeSet<PublicKey>>,
     /// When this list came into force, keys without rights had no session below this number.
     next_session: SessionId,
 }
 
 impl Published {
-    /// Publishes the list of a state, if it is another one.
+    /// Publishes the list of a state and its dealers, if they are others.
     pub fn note(&self, sessions: &Sessions) {
-        let (clients, next_session) = (Arc::clone(sessions.clients()), sessions.next_session());
+        let (clients, dealers) = (Arc::clone(sessions.clients()), Arc::clone(sessions.dealers()));
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if Arc::ptr_eq(&known.clients, &clients) {
+        let is_same_list = Arc::ptr_eq(&known.clients, &clients);
+        if is_same_list && Arc::ptr_eq(&known.dealers, &dealers) {
             return;
         }
+        let next_session = match is_same_list {
+            true => known.next_session,
+            false => sessions.next_session(),
+        };
         drop(known);
-        let known = Known { clients, next_session };
+        let known = Known { clients, dealers, next_session };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
@@ -120,8 +128,8 @@ impl Admission {
         if !Arc::ptr_eq(&known.clients, &self.known.clients) {
             let rate = |key: &PublicKey| known.clients.grant(key)?.commands_per_second;
             self.buckets.retain(|key, bucket| rate(key) == Some(bucket.rate));
-            self.known = known;
         }
+        self.known = known;
     }
 
     /// The list that is in force.
@@ -130,12 +138,16 @@ impl Admission {
         &self.known.clients
     }
 
-    /// Why a frame is turned away, if it is. What administrators send is for the state to judge.
+    /// Why a frame is turned away, if it is. What administrators send is for the state to judge, as
+    /// is what members send that are to deal.
     #[must_use]
     pub fn refuses(&self, frame: &Unnamed) -> Option<Rejection> {
-        let reason = self.known.clients.admits(&frame.key()).err()?;
-        let committee = self.epochs.committee();
-        (!committee.governance().administrators.contains(&frame.key())).then_some(reason)
+        let key = frame.key();
+        let reason = self.known.clients.admits(&key).err()?;
+        let is_administrator =
+            || self.epochs.committee().governance().administrators.contains(&key);
+        let deals = planted!("dealers-turned-away", false, self.known.dealers.contains(&key));
+        (!deals && !is_administrator()).then_some(reason)
     }
 
     /// What the client is told of a frame that is turned away.

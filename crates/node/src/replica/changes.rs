@@ -15,19 +15,25 @@
 //! have held are [remembered](Approved): such a change costs its sender's signature, as any frame
 //! does. Those that are not known have an allowance together ([`CHANGE_SIGNATURES_A_SECOND`]);
 //! beyond it a client hears that the replica is busy.
+//!
+//! Steps of key generations have the same allowance. Members alone send such as are looked at
+//! (`Members::expects`). A member that signed one whose proof does not hold lies, and is not
+//! listened to any more in that generation: so no member uses the allowance up.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{Check, Scheme};
-use quorate_core::base::membership::Rules;
+use quorate_core::base::crypto::{Check, PublicKey, Scheme};
+use quorate_core::base::membership::{MAX_REPLICAS, Rules};
 use quorate_core::base::wire::Decode as _;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::frame::SharedFrame;
+use quorate_core::ledger::generation::Step;
 use quorate_core::protocols::protocol::Types;
+use quorate_core::{Epoch, planted};
 
 use quorate_transport::ConnectionId;
 
@@ -35,9 +41,11 @@ use super::inbox::FromClient;
 use super::requests::{Claimed, Requests};
 use super::settled::Allowance;
 
-/// Signatures under changes that are verified a second: three of the largest changes, and a few
-/// hundredths of a core.
+/// Signatures under changes that are verified a second: a few hundredths of a core.
 pub(super) const CHANGE_SIGNATURES_A_SECOND: u32 = 1024;
+/// Signatures that may be verified at once: those of the largest change with shares, whose words
+/// weigh 11 for each member, or of the beginning of the largest key generation.
+pub(super) const MOST_CHANGE_SIGNATURES: u32 = 16 * MAX_REPLICAS as u32;
 /// How many that held are remembered: those of some ten of the largest changes.
 const REMEMBERED: usize = 4096;
 
@@ -55,29 +63,65 @@ pub(super) struct Approved {
     /// At most [`REMEMBERED`]: the same as in `oldest_first`.
     held: HashSet<Check>,
     oldest_first: VecDeque<Check>,
+    liars: Liars,
+}
+
+/// The members whose signed steps did not hold, in the generation of this epoch and serial.
+#[derive(Debug, Default)]
+struct Liars {
+    of: (Epoch, u64),
+    keys: BTreeSet<PublicKey>,
+}
+
+impl Liars {
+    fn are_heard(&self, step: &Step, key: &PublicKey) -> bool {
+        self.of != place_of(step) || !self.keys.contains(key)
+    }
+
+    /// The step is expected here, so its key is one of a dealer of the generation under way: there
+    /// are no more of them than members.
+    fn add(&mut self, step: &Step, key: PublicKey) {
+        if self.of != place_of(step) {
+            *self = Self { of: place_of(step), keys: BTreeSet::new() };
+        }
+        self.keys.insert(key);
+    }
+}
+
+fn place_of(step: &Step) -> (Epoch, u64) {
+    (step.plan().ends, step.plan().serial)
+}
+
+/// What is wrong with a change or a step.
+enum Fault {
+    /// Its client's signature.
+    Frame,
+    /// Something else that it rests on.
+    Rest,
 }
 
 impl Approved {
     /// Nothing is known yet.
     pub fn new(now: Instant) -> Self {
         Self {
-            allowance: Allowance::of(CHANGE_SIGNATURES_A_SECOND, now),
+            allowance: Allowance::of(CHANGE_SIGNATURES_A_SECOND, MOST_CHANGE_SIGNATURES, now),
             held: HashSet::new(),
             oldest_first: VecDeque::new(),
+            liars: Liars::default(),
         }
     }
 
     /// Whether those of `checks` that are not known may be verified.
-    fn has(&mut self, checks: &[Check], now: Instant) -> bool {
-        let unknown = checks.iter().filter(|check| !self.held.contains(check)).count();
-        self.allowance.has(unknown, now)
+    pub(super) fn has(&mut self, checks: &[Check], now: Instant) -> bool {
+        let unknown = checks.iter().filter(|check| !self.held.contains(check));
+        self.allowance.has(unknown.map(Check::weight).sum(), now)
     }
 
     /// Whether all of `checks` hold. Those that are not known count for the allowance.
     fn hold(&mut self, checks: &[Check], scheme: &dyn Scheme, now: Instant) -> bool {
         let unknown: Vec<Check> =
             checks.iter().filter(|check| !self.held.contains(check)).cloned().collect();
-        self.allowance.take(unknown.len(), now);
+        self.allowance.take(unknown.iter().map(Check::weight).sum(), now);
         let hold = scheme.verify(&unknown).iter().all(|holds| *holds);
         if hold {
             unknown.into_iter().for_each(|check| self.remember(check));
@@ -91,6 +135,9 @@ impl Approved {
     }
 
     fn remember(&mut self, check: Check) {
+        if !check.may_be_kept() {
+            return;
+        }
         if self.oldest_first.len() == REMEMBERED
             && let Some(oldest) = self.oldest_first.pop_front()
         {
@@ -142,7 +189,8 @@ impl<T: Types> Requests<T> {
         ready: &mut Vec<FromClient>,
     ) -> Vec<Claimed> {
         // One that cannot be read, or has no signatures, costs what any frame does.
-        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified());
+        let every = self.epochs.committee().verified_under(Rules::EVERY_FORMAT);
+        let is_change = |one: &Claimed| rests_on_more(one.claim.unverified(), every);
         if !self.epochs.is_governed() || !claimed.iter().any(is_change) {
             return claimed;
         }
@@ -152,7 +200,16 @@ impl<T: Types> Requests<T> {
             if self.standings.is_ended(connection) {
                 continue;
             }
-            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, Rules::EVERY_FORMAT);
+            let step = member_step(&frame, every);
+            let is_heard =
+                step.as_ref().is_none_or(|it| self.approved.liars.are_heard(it, &frame.key()));
+            // Others may be ahead, or behind: nobody is to blame for what is not expected here.
+            if !is_heard || !self.generating.expects(&frame) {
+                self.metrics.refuse("client_step_unexpected");
+                self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
+                continue;
+            }
+            let claim = Arc::clone(&frame).claim_with_approvals(&self.chain, every);
             let Some(approvals) = self.approvals_of(&frame) else {
                 self.is_bad(connection, &frame);
                 continue;
@@ -163,7 +220,12 @@ impl<T: Types> Requests<T> {
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
                 continue;
             }
-            if !self.change_holds(own, approvals, others, arrived) {
+            if let Err(fault) = self.change_holds(own, approvals, others, arrived) {
+                if let (Fault::Rest, Some(step)) = (fault, step)
+                    && planted!("forgers-of-steps-heard-again", false, true)
+                {
+                    self.approved.liars.add(&step, frame.key());
+                }
                 self.is_bad(connection, &frame);
                 continue;
             }
@@ -184,15 +246,20 @@ impl<T: Types> Requests<T> {
     /// too few for anybody to look at the words of members.
     fn approvals_of(&self, frame: &SharedFrame) -> Option<usize> {
         let committee = self.epochs.committee();
-        let (is_theirs, approvals) = match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
+        let every = committee.verified_under(Rules::EVERY_FORMAT);
+        let (is_theirs, approvals) = match (frame.change(every), frame.directive(every)) {
             (Some(Ok(change)), _) => {
-                let is_approved = change.is_approved(&committee) || change.ready.is_empty();
+                let is_without_words = change.ready.is_empty() && change.shares.is_none();
+                let is_approved = change.is_approved(&committee) || is_without_words;
                 (is_approved && change.is_of_administrators(&committee), change.approvals.len())
             }
             (_, Some(Ok(directive))) => {
                 (directive.is_of_administrators(&committee), directive.approvals.len())
             }
-            _ => return None,
+            _ => match frame.step(every)?.ok()? {
+                Step::Begin { approvals, .. } if approvals.is_empty() => return None,
+                step => (step.is_of_administrators(&committee), step.signatures()),
+            },
         };
         is_theirs.then_some(approvals)
     }
@@ -205,21 +272,35 @@ impl<T: Types> Requests<T> {
         approvals: usize,
         others: &[Check],
         now: Instant,
-    ) -> bool {
+    ) -> Result<(), Fault> {
         let (approvals, words) = others.split_at(approvals.min(others.len()));
         let scheme = &*self.scheme;
-        scheme.verify(own).iter().all(|holds| *holds)
-            && self.approved.hold_in_turn(approvals, scheme, now)
-            && self.approved.hold(words, scheme, now)
+        if !scheme.verify(own).iter().all(|holds| *holds) {
+            return Err(Fault::Frame);
+        }
+        let hold = self.approved.hold_in_turn(approvals, scheme, now)
+            && self.approved.hold(words, scheme, now);
+        if hold { Ok(()) } else { Err(Fault::Rest) }
     }
 }
 
-/// Whether a frame is a change or a directive with signatures besides its client's. What is a
-/// directive only by later rules counts: when it is ordered, those may be the rules.
-fn rests_on_more(frame: &SharedFrame) -> bool {
-    match (frame.change(), frame.directive(Rules::EVERY_FORMAT)) {
-        (Some(Ok(change)), _) => !change.approvals.is_empty() || !change.ready.is_empty(),
-        (_, Some(Ok(directive))) => !directive.approvals.is_empty(),
+/// The dealing or complaint that a frame is, if it is one.
+fn member_step(frame: &SharedFrame, every: Rules) -> Option<Step> {
+    let step = frame.step(every)?.ok()?;
+    (!matches!(step, Step::Begin { .. })).then_some(step)
+}
+
+/// Whether a frame is a change, a directive or a step of a key generation with signatures besides
+/// its client's. What is a directive only by later rules counts: when it is ordered, those may be
+/// the rules.
+fn rests_on_more(frame: &SharedFrame, every: Rules) -> bool {
+    match (frame.change(every), frame.directive(every), frame.step(every)) {
+        (Some(Ok(change)), ..) => {
+            let is_signed = !change.approvals.is_empty() || !change.ready.is_empty();
+            is_signed || change.shares.is_some()
+        }
+        (_, Some(Ok(directive)), _) => !directive.approvals.is_empty(),
+        (.., Some(Ok(_))) => true,
         _ => false,
     }
 }

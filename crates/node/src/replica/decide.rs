@@ -4,18 +4,20 @@
 //! limit) and has the replica take one [turn](drive::turn) on all of it with one sync. Nothing else
 //! touches the replica. Who takes turns, and when, says `desk.rs`.
 
+mod publish;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{
-    Check, Form, PublicKey, Scheme, Share, Signature, Signer, Statement,
+    Check, Form, PublicKey, Scheme, Share, ShareKeys, Signature, Signer, Statement,
 };
 use quorate_core::base::wire::{Decode as _, Encode};
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::message::Response;
 use quorate_core::ledger::sessions::Standing;
-use quorate_core::ledger::state_machine::{StateMachine, Usage};
+use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{Protocol, Types};
 use quorate_core::replica::message::PeerMessage;
 use quorate_core::replica::{Action, Input, Replica, Submitted, drive};
@@ -27,6 +29,7 @@ use super::archive::{Archive, Task};
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::events::Trouble;
+use super::generating::Board;
 use super::inbox::{Answer, Batch, FromClient, Inbox, LITTLE_BYTES};
 use super::keyring::Keyring;
 use super::links::{Links, version_of};
@@ -155,6 +158,8 @@ pub struct Reach<T: Types> {
     pub index: Arc<BlockIndex>,
     /// What is known of the members.
     pub epochs: Arc<Epochs>,
+    /// Its part in key generations.
+    pub generating: Arc<Board>,
     /// This replica.
     pub me: ReplicaId,
     /// Its consensus keys.
@@ -264,6 +269,7 @@ where
         let sessions = self.replica.execution().sessions();
         self.reach.epochs.clients.note(sessions);
         self.settled.note(&self.reach.executed, |session| sessions.next_number(session));
+        self.reach.generating.note(self.replica.execution(), &self.reach.executed);
         self.reach.executed.clear();
         if !std::mem::replace(&mut self.turns.began, true) {
             self.turns.inputs.push(Input::LogBegins(self.reach.index.first()));
@@ -435,35 +441,6 @@ where
         self.turns.unpublished = true;
     }
 
-    fn publish(&mut self) {
-        self.turns.unpublished = false;
-        let metrics = &self.reach.metrics;
-        let status = self.replica.protocol().status();
-        metrics.view.set(status.view.0);
-        metrics.leader.set(status.leader.map_or(0, |leader| u64::from(leader.0)));
-        metrics.committed_height.set(status.committed.0);
-        metrics.executed_height.set(self.replica.execution().height().0);
-        metrics.uncommitted_blocks.set(status.uncommitted as u64);
-        let abstains = status.abstain_until >= status.view;
-        metrics.abstain_until_view.set(if abstains { status.abstain_until.0 } else { 0 });
-        metrics.set_details(status.details);
-        metrics.rejoining.set(u64::from(self.replica.is_rejoining()));
-        metrics.mempool_frames.set(self.replica.mempool().len() as u64);
-        metrics.mempool_bytes.set(self.replica.mempool().bytes() as u64);
-        let log = self.journal.log();
-        let statistics = log.statistics();
-        metrics.log_bytes.set(log.bytes());
-        metrics.log_commits_total.set(statistics.commits);
-        metrics.log_syncs_total.set(statistics.syncs);
-        metrics.log_sync_nanoseconds_total.set(statistics.sync_ns);
-        metrics.client_connections.set(self.reach.listener.connections() as u64);
-        metrics.client_held_bytes.set(self.reach.listener.held_bytes() as u64);
-        if let Some(Usage { used_bytes, limit_bytes }) = self.replica.execution().usage() {
-            metrics.state_bytes.set(used_bytes);
-            metrics.state_limit_bytes.set(if limit_bytes == u64::MAX { 0 } else { limit_bytes });
-        }
-    }
-
     /// Ends what goes with it. `end` is why.
     pub fn end(mut self, end: End) -> End {
         self.publish();
@@ -530,7 +507,9 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 }
             }
             Action::Verify { ask, checks } => self.verifier.verify(ask, checks),
-            Action::Combine { ask, form, shares } => self.verifier.combine(ask, form, shares),
+            Action::Combine { ask, form, shares, keys } => {
+                self.verifier.combine(ask, form, shares, keys);
+            }
             Action::Respond { client, response } => self.respond(client, response),
             Action::Committed(blocks) => self.committed(&blocks),
             Action::Executed { commands, frames } => {
@@ -545,7 +524,7 @@ impl<T: Types> drive::World<T> for Reach<T> {
                 self.archive.ask(Task::Chunk { to, height, chunk });
             }
             Action::WriteSnapshot(meta, handle) => {
-                self.archive.write(Task::Snapshot(meta, Box::new(handle)));
+                self.archive.write(Task::Snapshot(meta, handle));
             }
             Action::Offered(offer) => self.archive.write(Task::Offer(offer)),
             Action::EpochBegan(committee) => self.begin_epoch(*committee),
@@ -591,7 +570,13 @@ impl<T: Types> drive::World<T> for Reach<T> {
         Some(verdicts)
     }
 
-    fn combine(&mut self, _: u64, _: Form, _: &[Share]) -> Option<Option<Signature>> {
+    fn combine(
+        &mut self,
+        _: u64,
+        _: Form,
+        _: &[Share],
+        _: Option<&ShareKeys>,
+    ) -> Option<Option<Signature>> {
         // Joining is arithmetic on points: never worth the deciding thread's time.
         None
     }

@@ -11,6 +11,9 @@
 //! | `consensus.key.old` | the former key, while it is being erased |
 //! | `consensus.key.public` | the public halves that were in use since the first, one a line |
 //!
+//! Where members generate threshold keys, each signs votes with a share beside its key; its files
+//! are those of [`shares`](super::shares).
+//!
 //! # Erasing
 //! q keys of a past epoch forge all that follows it, for a client that knows no later epoch
 //! ([`succession`](quorate_core::client::succession)). So the former key is overwritten and removed
@@ -29,8 +32,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use quorate_core::base::crypto::{Signature, Signer, Statement};
 use quorate_core::base::membership::ReplicaKey;
-use quorate_crypto::{ConsensusKey, key_file};
+use quorate_core::{Committee, Epoch, ReplicaId};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
 
+use super::shares::{ShareFiles, ShareKey, wipe_file};
 use crate::config::public_half;
 
 /// A key, by both halves.
@@ -49,6 +54,7 @@ impl Pair {
 /// The consensus keys of a replica. It signs with the one in use.
 pub struct Keyring {
     file: PathBuf,
+    shares: ShareFiles,
     held: RwLock<Held>,
 }
 
@@ -56,6 +62,17 @@ struct Held {
     current: Pair,
     /// A former key is on disk still.
     former: bool,
+    /// What it signs with that is joined with others' signatures, where members have a threshold
+    /// key.
+    share: Option<Share>,
+    /// Former shares may be on disk still.
+    former_shares: bool,
+}
+
+/// A share in use.
+struct Share {
+    key: ShareKey,
+    secret: ConsensusKey,
 }
 
 impl Keyring {
@@ -63,8 +80,8 @@ impl Keyring {
     #[must_use]
     pub fn new(file: &Path, key: ConsensusKey) -> Self {
         let former = beside(file, "old").exists();
-        let held = Held { current: Pair::of(key), former };
-        Self { file: file.to_owned(), held: RwLock::new(held) }
+        let held = Held { current: Pair::of(key), former, share: None, former_shares: false };
+        Self { file: file.to_owned(), shares: ShareFiles::beside(file), held: RwLock::new(held) }
     }
 
     /// The public half of the key in use.
@@ -95,14 +112,59 @@ impl Keyring {
         }
         let Some(next) = self.next(key) else { return false };
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Held { current: next, former: true };
+        (held.current, held.former) = (next, true);
         true
+    }
+
+    /// An epoch of this committee begins: from now on it signs with the share that it names, if it
+    /// names one. Returns whether that is here.
+    pub fn enter_share(&self, committee: &Committee, me: ReplicaId) -> bool {
+        let named = committee.shares().and_then(|keys| keys.key(me)).copied();
+        let share = named.and_then(|key| Some(Share { key, secret: self.shares.share(&key)? }));
+        let is_here = share.is_some() || named.is_none();
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        held.former_shares = held.share.is_some() || share.is_some();
+        held.share = share;
+        is_here
+    }
+
+    /// The files of its shares.
+    #[must_use]
+    pub(crate) fn shares(&self) -> &ShareFiles {
+        &self.shares
+    }
+
+    /// What signs by this key alone, if it is the one in use or the next one, and as clients sign.
+    #[must_use]
+    pub(crate) fn own_key(&self, key: &ReplicaKey) -> Option<SecretKey> {
+        let current = self.read(|held| held.current.clone());
+        let found = if current.public == *key { Some(current) } else { self.next(key) };
+        let secret = found?.secret;
+        let seed = (secret.scheme() == SchemeName::Ed25519).then(|| secret.to_bytes())?;
+        Some(SecretKey::from_seed(&seed))
     }
 
     /// Whether a former key is to be erased.
     #[must_use]
     pub fn has_former(&self) -> bool {
         self.read(|held| held.former)
+    }
+
+    /// Whether former shares are to be looked for, and erased.
+    #[must_use]
+    pub fn has_former_shares(&self) -> bool {
+        self.read(|held| held.former_shares)
+    }
+
+    /// A certificate of `epoch` is durable here: shares and keys of generations before it are
+    /// erased. That is tried once, and again after a restart.
+    ///
+    /// # Errors
+    /// The files could not be changed.
+    pub fn erase_former_shares(&self, epoch: Epoch) -> io::Result<()> {
+        self.held.write().unwrap_or_else(PoisonError::into_inner).former_shares = false;
+        let kept = self.read(|held| held.share.as_ref().map(|share| share.key));
+        self.shares.wipe_up_to(epoch, kept.as_ref())
     }
 
     /// A certificate of the current epoch is durable here: the former key is erased. That is tried
@@ -142,7 +204,7 @@ impl Keyring {
             )));
         }
         if old.exists() {
-            wipe(&old)?;
+            wipe_file(&old)?;
             std::fs::remove_file(&old)?;
             sync()?;
         }
@@ -163,7 +225,10 @@ impl Keyring {
 
 impl Signer for Keyring {
     fn sign(&self, statement: &Statement) -> Signature {
-        self.read(|held| held.current.secret.sign(statement))
+        self.read(|held| match &held.share {
+            Some(share) if statement.is_joined() => share.secret.sign(statement),
+            _ => held.current.secret.sign(statement),
+        })
     }
 }
 
@@ -174,14 +239,6 @@ pub fn beside(file: &Path, what: &str) -> PathBuf {
     name.push(".");
     name.push(what);
     PathBuf::from(name)
-}
-
-/// Overwrites a file, and has that on disk.
-fn wipe(file: &Path) -> io::Result<()> {
-    let bytes = std::fs::metadata(file)?.len();
-    let mut file = OpenOptions::new().write(true).open(file)?;
-    file.write_all(&vec![0; usize::try_from(bytes).unwrap_or_default()])?;
-    file.sync_all()
 }
 
 #[cfg(test)]
@@ -226,7 +283,7 @@ mod tests {
                 std::fs::rename(&next, &file).unwrap();
             }
             if done > 2 {
-                super::wipe(&former).unwrap();
+                super::wipe_file(&former).unwrap();
             }
             let held = key_file::read_consensus(&file, SchemeName::Ed25519).unwrap();
             let ring = Keyring::new(&file, held);

@@ -4,10 +4,11 @@
 use std::io;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::Signature;
+use quorate_core::base::crypto::{Signature, Signer as _, Statement};
 use quorate_core::base::wire::{Decode as _, Encode as _};
-use quorate_core::client::message::{Program, Response};
-use quorate_core::ledger::change::SignedChange;
+use quorate_core::client::message::{Program, Response, ShareWord};
+use quorate_core::ledger::change::{NextShares, SignedChange};
+use quorate_core::ledger::generation::Generation;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
@@ -15,6 +16,7 @@ use quorate_transport::ConnectionId;
 
 use super::decide::{Decider, Reach};
 use super::epochs::Epochs;
+use super::generating::Prepared;
 use super::inbox::Question;
 use super::keyring::Keyring;
 use super::transport_key::TransportKey;
@@ -60,7 +62,9 @@ impl<T: Types> Reach<T> {
         let (settled, committee) = (self.epochs.is_settled(), self.epochs.committee());
         let signing = self.keyring.has_former();
         let transport = self.transport.has_former(&committee, self.me);
-        if !is_settled_at(&committee, last.height()) || (settled && !signing && !transport) {
+        let shares = self.keyring.has_former_shares();
+        let is_done = settled && !signing && !transport && !shares;
+        if !is_settled_at(&committee, last.height()) || is_done {
             return;
         }
         if !settled {
@@ -74,6 +78,15 @@ impl<T: Types> Reach<T> {
                  of the keys, and restart"
             ),
         };
+        if shares {
+            let epoch = committee.epoch();
+            if let Err(error) = self.keyring.erase_former_shares(epoch) {
+                tracing::warn!(
+                    "shares of epochs before {epoch} could not be erased: {error}; see to the folder of \
+                     the keys, and restart"
+                );
+            }
+        }
         if signing {
             erased("consensus", self.keyring.erase_former());
         }
@@ -107,6 +120,14 @@ pub(super) fn take_transport_key(transport: &TransportKey, epochs: &Epochs, me: 
 /// From now on the replica signs by the key that this committee names, if it is a member.
 pub(super) fn take_key(keyring: &Keyring, committee: &Committee, me: ReplicaId) {
     let Some(key) = committee.key(me) else { return };
+    if !keyring.enter_share(committee, me) {
+        let epoch = committee.epoch();
+        tracing::error!(
+            "the share of the threshold key that epoch {epoch} names for this replica is not here: its \
+             votes count for nothing. Put the file back beside the consensus key and restart; or have \
+             the members generate another key (`quorate member`)"
+        );
+    }
     let before = keyring.public();
     if !keyring.enter(key) {
         let epoch = committee.epoch();
@@ -120,12 +141,21 @@ pub(super) fn take_key(keyring: &Keyring, committee: &Committee, me: ReplicaId) 
     }
 }
 
+/// A replica's word for a change.
+enum Word {
+    /// By its own key.
+    Plain(Signature),
+    /// By its share of the next threshold key as well.
+    WithShares(Box<ShareWord>),
+}
+
 impl<P: Protocol, S: StateMachine> Decider<P, S> {
     /// Tells a client whether this replica is ready for a change, whose approvals hold.
     pub(super) fn give_word(&mut self, question: &Question) {
         let id = question.id;
         let response = match self.word(question.bytes.clone()) {
-            Ok(signature) => Response::Ready { id, signature },
+            Ok(Word::Plain(signature)) => Response::Ready { id, signature },
+            Ok(Word::WithShares(word)) => Response::ReadyWithShares { id, word },
             Err(reason) => Response::NotReady { id, reason: reason.into_bytes().into() },
         };
         self.answer(question.connection, response);
@@ -158,12 +188,18 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
     }
 
     /// This replica's signature under a change that it would accept, if it has caught up.
-    fn word(&self, change: Bytes) -> Result<Signature, String> {
+    fn word(&self, change: Bytes) -> Result<Word, String> {
         let unread = |error| format!("the change cannot be read: {error}");
-        let change = SignedChange::from_bytes(change).map_err(unread)?;
+        let mut change = SignedChange::from_bytes(change).map_err(unread)?;
         let members = self.replica.execution().members();
         let current = members.committee().ok_or("the members of this cluster are fixed")?;
+        change.shares = self.next_shares(&change, current)?;
         let next = change.approved(current, current.opening()).map_err(|it| it.to_string())?;
+        if let Some(shares) = &change.shares {
+            let height = self.replica.execution().height().next();
+            let allowed = members.generations().allow(&change, shares, &next, height);
+            allowed.map_err(|refusal| refusal.to_string())?;
+        }
         for id in next.replicas() {
             let unread = next.member(id).and_then(|member| Contact::of(member).err());
             if let Some(error) = unread {
@@ -185,9 +221,49 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
             return Err("the change gives it another transport key than it has".to_owned());
         }
         match self.not_ready(current) {
-            None => Ok(signer.sign(&change.change.readiness(&current.chain()))),
+            None => self.signed(&change, &current.chain(), |statement| signer.sign(statement)),
             Some(reason) => Err(reason),
         }
+    }
+
+    /// The shares of the key that was generated for a change, as this replica came to them; `None`
+    /// if none was.
+    fn next_shares(
+        &self,
+        change: &SignedChange,
+        current: &Committee,
+    ) -> Result<Option<Box<NextShares>>, String> {
+        let generations = self.replica.execution().members().generations();
+        let is_for_it = |it: &&Generation| it.plan().change == change.change.digest();
+        let generation = generations.current().filter(is_for_it);
+        let Some(generation) = generation.filter(|_| current.shares().is_some()) else {
+            return Ok(None);
+        };
+        let Prepared { generation, keys } = self.reach.generating.prepared(&generation.digest())?;
+        Ok(Some(Box::new(NextShares { generation, keys, possessions: Vec::new() })))
+    }
+
+    /// The word for a change, by the own key that the next epoch names, and by the share if there
+    /// is one.
+    fn signed(
+        &self,
+        change: &SignedChange,
+        chain: &Digest,
+        sign: impl Fn(&Statement) -> Signature,
+    ) -> Result<Word, String> {
+        let ready = sign(&change.readiness(chain));
+        let Some(shares) = &change.shares else { return Ok(Word::Plain(ready)) };
+        let (me, keys) = (self.reach.me, shares.keys.clone());
+        let possession = match (keys.key(me), change.possession(chain, me)) {
+            (Some(key), Some(statement)) => {
+                let share = self.reach.keyring.shares().share(key);
+                share.ok_or("its share is not on disk")?.sign(&statement)
+            }
+            // It learns.
+            _ => Signature::NONE,
+        };
+        let generation = shares.generation;
+        Ok(Word::WithShares(Box::new(ShareWord { generation, keys, ready, possession })))
     }
 
     /// Why this replica cannot be counted on in another epoch, if it cannot.

@@ -29,6 +29,7 @@ use super::changes::Approved;
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::feed::Watchers;
+use super::generating::Board;
 use super::inbox::{Asked, Batch, FromClient, LITTLE_BYTES, Outside, Question};
 use super::metrics::Metrics;
 use super::profile::Stage;
@@ -79,6 +80,8 @@ pub struct Requests<T: Types> {
     pub settled: Arc<Settled>,
     /// What is known of the members.
     pub epochs: Arc<Epochs>,
+    /// This replica's part in key generations.
+    pub generating: Arc<Board>,
     /// Who may send commands.
     pub admission: Admission,
     /// How many old frames may be verified.
@@ -248,20 +251,9 @@ impl<T: Types> Requests<T> {
     ) {
         let request = match message::Decoded::from_bytes(bytes) {
             Ok(message::Decoded::Submit { relay, frame }) => {
-                let (session, first) = (frame.session(), frame.first());
-                if frame.count() > self.max_frame_commands
-                    || frame.encoded_bytes() > OVERHEAD_BYTES + self.max_frame_bytes
-                {
-                    self.metrics.refuse("client_frame_too_large");
-                    if self.may_answer(connection, &frame.key(), arrived) {
-                        self.refuse(connection, session, first, Refusal::TooLarge);
-                    }
-                    return;
-                }
-                if self.turns_away(connection, &frame, arrived) {
-                    return;
-                }
-                return decoded.push(Decoded { connection, frame, relay });
+                let is_taken = !self.is_too_large(connection, &frame, arrived)
+                    && !self.turns_away(connection, &frame, arrived);
+                return decoded.extend(is_taken.then_some(Decoded { connection, frame, relay }));
             }
             Ok(message::Decoded::Other(request)) => Ok(request),
             Err(error) => Err(error),
@@ -290,6 +282,13 @@ impl<T: Types> Requests<T> {
             Ok(Request::Clients { id }) => {
                 let clients = self.admission.clients().to_bytes().into();
                 self.say(connection, &Response::Clients { id, clients });
+            }
+            Ok(Request::Generation { id, key }) => {
+                self.say(connection, &self.generating.answer(id, key));
+            }
+            Ok(Request::Dealing { id, dealer }) => {
+                let dealing = self.generating.dealing(dealer).unwrap_or_default();
+                self.say(connection, &Response::Dealing { id, dealing });
             }
             Ok(Request::Ready { id, change: bytes }) => {
                 let question = Question { connection, id, bytes, packed: None };
@@ -327,6 +326,24 @@ impl<T: Types> Requests<T> {
                 None
             }
         }
+    }
+
+    /// Refuses a frame that is larger than the cluster agreed on.
+    fn is_too_large(
+        &mut self,
+        connection: ConnectionId,
+        frame: &Unnamed,
+        arrived: Instant,
+    ) -> bool {
+        let most_bytes = OVERHEAD_BYTES + self.max_frame_bytes;
+        if frame.count() <= self.max_frame_commands && frame.encoded_bytes() <= most_bytes {
+            return false;
+        }
+        self.metrics.refuse("client_frame_too_large");
+        if self.may_answer(connection, &frame.key(), arrived) {
+            self.refuse(connection, frame.session(), frame.first(), Refusal::TooLarge);
+        }
+        true
     }
 
     /// Turns a frame away whose client may not send it, or not so many.

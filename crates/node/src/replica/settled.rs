@@ -113,21 +113,22 @@ impl Settled {
 #[derive(Debug)]
 pub struct Allowance {
     a_second: u32,
+    most: u32,
     left: u32,
     since: Instant,
 }
 
 impl Allowance {
-    /// A second's worth.
+    /// So many a second. What is not used is kept, up to `most`, with which it begins.
     #[must_use]
-    pub fn of(a_second: u32, now: Instant) -> Self {
-        Self { a_second, left: a_second, since: now }
+    pub fn of(a_second: u32, most: u32, now: Instant) -> Self {
+        Self { a_second, most, left: most, since: now }
     }
 
     /// That of old frames.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self::of(OLD_A_SECOND, now)
+        Self::of(OLD_A_SECOND, OLD_A_SECOND, now)
     }
 
     /// Whether so many may be.
@@ -140,9 +141,9 @@ impl Allowance {
     pub fn take(&mut self, wanted: usize, now: Instant) -> usize {
         let each = Duration::from_secs(1) / self.a_second;
         let passed = now.saturating_duration_since(self.since).as_nanos() / each.as_nanos();
-        let more = u32::try_from(passed).unwrap_or(u32::MAX).min(self.a_second);
+        let more = u32::try_from(passed).unwrap_or(u32::MAX).min(self.most);
         if more > 0 {
-            self.left = (self.left + more).min(self.a_second);
+            self.left = (self.left + more).min(self.most);
             self.since = now;
         }
         let taken = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.left);

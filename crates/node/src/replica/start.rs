@@ -30,6 +30,7 @@ use super::doorbell::Doorbell;
 use super::epochs::Epochs;
 use super::events::Trouble;
 use super::feed::Watchers;
+use super::generating::Board;
 use super::giving_way::spawn_low;
 use super::inbox::{self, Outside};
 use super::links::{Keys, Links};
@@ -48,7 +49,7 @@ use super::traced::{Received, Tracer};
 use super::transport_key::TransportKey;
 use super::verifier::Verifier;
 use super::watch::Watched;
-use super::{Running, Setup, StartError, spawn};
+use super::{Past, Running, Setup, StartError, spawn};
 use crate::descriptors::Shares;
 use crate::family::{Attacked, Build, Job};
 use crate::traces::{Source, Traces};
@@ -95,6 +96,7 @@ struct Shared<T: Types> {
     feed: Option<Arc<Feed>>,
     traces: Option<Arc<Traces>>,
     epochs: Arc<Epochs>,
+    generating: Arc<Board>,
     transport: Arc<TransportKey>,
 }
 
@@ -153,6 +155,7 @@ impl Setup {
             feed: self.feed.clone(),
             traces: self.start_traces(&metrics)?,
             epochs,
+            generating: Arc::new(Board::new(self.me, Arc::clone(&self.keyring))),
             transport: Arc::new(transport),
             outside,
             metrics,
@@ -181,8 +184,7 @@ impl Setup {
         let bell = Arc::clone(&decider.inbox.bell);
         let desk = Desk::new(decider, bell, self.helped);
         let decider = spawn("decide", move || {
-            let _locked = lock;
-            let _over = over;
+            let _held = (over, lock);
             let (decider, end) = desk.run().unwrap_or_else(panicked);
             decider.end(end)
         })?;
@@ -361,6 +363,7 @@ impl Setup {
             refusals: Refusals::default(),
             settled: Arc::clone(&shared.settled),
             epochs: Arc::clone(&shared.epochs),
+            generating: Arc::clone(&shared.generating),
             admission: Admission::new(Arc::clone(&shared.epochs)),
             allowance: Allowance::new(Instant::now()),
             approved: Approved::new(Instant::now()),
@@ -390,6 +393,7 @@ impl Setup {
             archive: shared.archive.clone(),
             index: Arc::clone(&shared.index),
             epochs: Arc::clone(&shared.epochs),
+            generating: Arc::clone(&shared.generating),
             me: self.me,
             keyring: Arc::clone(&self.keyring),
             transport: Arc::clone(&shared.transport),
@@ -413,7 +417,11 @@ fn running<T: Types>(
     (decider, archived): (JoinHandle<End>, JoinHandle<()>),
     (recovered, notes): (Height, Vec<String>),
 ) -> Running {
-    let Shared { outside, metrics, epochs, feed, transport, .. } = shared;
+    let Shared { index, outside, metrics, epochs, feed, generating, transport, .. } = shared;
+    let past: Past = Arc::new(move |height| {
+        let block = index.block::<T::Content>(height);
+        block.map(|block| block.frames).unwrap_or_default()
+    });
     Running {
         outside,
         decider,
@@ -423,6 +431,8 @@ fn running<T: Types>(
         peers,
         epochs,
         feed,
+        generating,
+        past,
         transport,
         notes,
         recovered,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use quorate_core::base::crypto::{Check, Form, Scheme, Share};
+use quorate_core::base::crypto::{Check, Form, Scheme, Share, ShareKeys};
 
 use super::inbox::{Answer, Outside};
 use super::metrics::Metrics;
@@ -24,7 +24,7 @@ const ASKS: usize = 65_536;
 /// What the pool does.
 enum Ask {
     Verify(u64, Vec<Check>),
-    Combine(u64, Form, Vec<Share>),
+    Combine(u64, Form, Vec<Share>, Option<Arc<ShareKeys>>),
 }
 
 impl Ask {
@@ -32,7 +32,7 @@ impl Ask {
     fn items(&self) -> u64 {
         match self {
             Self::Verify(_, checks) => checks.len() as u64,
-            Self::Combine(_, _, shares) => shares.len() as u64,
+            Self::Combine(_, _, shares, _) => shares.len() as u64,
         }
     }
 }
@@ -104,9 +104,10 @@ impl Verifier {
         self.ask(Ask::Verify(ask, checks));
     }
 
-    /// Has signatures joined; the joint one comes as an [`Answer`].
-    pub fn combine(&self, ask: u64, form: Form, shares: Vec<Share>) {
-        self.ask(Ask::Combine(ask, form, shares));
+    /// Has signatures joined, by these shares of a threshold key if there are any; the joint one
+    /// comes as an [`Answer`].
+    pub fn combine(&self, ask: u64, form: Form, shares: Vec<Share>, keys: Option<Arc<ShareKeys>>) {
+        self.ask(Ask::Combine(ask, form, shares, keys));
     }
 
     fn ask(&self, ask: Ask) {
@@ -142,8 +143,12 @@ impl Shared {
                 Ask::Verify(ask, checks) => {
                     Answer::Verdicts { ask, verdicts: self.scheme.verify(&checks) }
                 }
-                Ask::Combine(ask, form, shares) => {
-                    Answer::Combined { ask, signature: self.scheme.combine(form, &shares) }
+                Ask::Combine(ask, form, shares, keys) => {
+                    let signature = match keys {
+                        Some(keys) => self.scheme.combine_by(&keys, form, &shares),
+                        None => self.scheme.combine(form, &shares),
+                    };
+                    Answer::Combined { ask, signature }
                 }
             };
             let stage = self.metrics.profile.stage(Stage::Verify);

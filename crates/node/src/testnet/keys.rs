@@ -13,6 +13,8 @@ use crate::config::GROUP_KEY_BYTES;
 pub struct CommitteeSecrets {
     /// Each replica's, by id.
     pub replicas: Vec<ConsensusKey>,
+    /// Each replica's share of the first threshold key, by id, where members generate such keys.
+    pub shares: Vec<ConsensusKey>,
     /// The committee's public key, of schemes whose keys are dealt.
     pub group_key: Option<[u8; GROUP_KEY_BYTES]>,
     /// How many replicas sign for the committee.
@@ -43,10 +45,27 @@ pub fn generate(scheme: SchemeName, replicas: usize) -> Result<CommitteeSecrets,
     if scheme.is_dealt() {
         let dealt = threshold::deal(replicas, quorum)?;
         let replicas = dealt.shares.into_iter().map(ConsensusKey::dealt).collect();
-        return Ok(CommitteeSecrets { replicas, group_key: Some(dealt.group), quorum });
+        let shares = Vec::new();
+        return Ok(CommitteeSecrets { replicas, shares, group_key: Some(dealt.group), quorum });
     }
     let keys = (0..replicas).map(|_| ConsensusKey::generate(scheme)).collect::<Result<_, _>>()?;
-    Ok(CommitteeSecrets { replicas: keys, group_key: None, quorum })
+    Ok(CommitteeSecrets { replicas: keys, shares: Vec::new(), group_key: None, quorum })
+}
+
+/// The same where members may change: beside a share, each has a key of its own.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_governed(
+    scheme: SchemeName,
+    replicas: usize,
+) -> Result<CommitteeSecrets, SecretsError> {
+    let secrets = generate(scheme, replicas)?;
+    if !scheme.is_dealt() {
+        return Ok(secrets);
+    }
+    let own = generate(SchemeName::Ed25519, replicas)?.replicas;
+    Ok(CommitteeSecrets { shares: secrets.replicas, replicas: own, ..secrets })
 }
 
 /// The quorum of a committee whose keys are not made yet: that of any committee of its size.

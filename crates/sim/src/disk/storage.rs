@@ -28,11 +28,11 @@ impl<F: Family> Cluster<F> {
         &mut self,
         slot: usize,
         meta: Box<SnapshotMeta<F::Types>>,
-        handle: SnapshotHandle,
+        handle: Box<SnapshotHandle>,
     ) {
         let place = &mut self.slots[slot];
         let (life, height) = (place.life, meta.block.height());
-        place.writing = Some((meta, handle));
+        place.writing = Some((meta, *handle));
         let micros = self.config.snapshot_micros;
         self.schedule(micros, Event::SnapshotWritten { to: slot, life, height });
     }

@@ -6,7 +6,7 @@ use quorate_node::client::change::unreached;
 use quorate_node::config::Contact;
 use serde_json::{Value, json};
 
-use super::Known;
+use super::{Known, generating};
 use crate::failure::Failure;
 use crate::output::{Format, print, print_json, table};
 
@@ -17,9 +17,19 @@ pub(super) fn status(known: &mut Known, format: Format) -> Result<(), Failure> {
     let trouble = |id: ReplicaId| {
         missing.iter().find(|(of, _)| *of == id).map(|(_, trouble)| trouble.clone())
     };
+    let told = generating::Told::of(known);
     match format {
-        Format::Table => print(&format!("{}\n{}", summary(&committee), rows(&committee, trouble))),
-        Format::Json => print_json(&of(&committee, trouble)),
+        Format::Table => {
+            let generation = told.map(|told| told.text()).unwrap_or_default();
+            print(&format!("{}\n{}{generation}", summary(&committee), rows(&committee, trouble)))
+        }
+        Format::Json => {
+            let mut status = of(&committee, trouble);
+            if let Some(told) = told {
+                status["generation"] = told.json();
+            }
+            print_json(&status)
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::counts::{faults, honest_witness, quorum, quorum_of_a_fifth, witness_of_a_fifth};
 use super::member::{Governance, Member, ReplicaKey};
 use super::rules::Rules;
-use crate::base::crypto::{Check, PublicKey, Share};
+use crate::base::crypto::{Check, PublicKey, Share, ShareKeys};
 use crate::base::types::{Digest, Epoch, Height, MAX_REPLICAS, ReplicaId};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader};
 
@@ -17,6 +17,8 @@ pub struct Committee {
     members: Arc<[Option<Member>]>,
     governance: Arc<Governance>,
     rules: Rules,
+    /// Of the threshold key that its members generated, if they sign with one.
+    shares: Option<Arc<ShareKeys>>,
     /// The sum of the weights.
     weight: usize,
     quorum: usize,
@@ -59,6 +61,29 @@ pub enum CommitteeError {
         /// How many administrators there are.
         administrators: usize,
     },
+    /// A threshold key has one share for each member that counts.
+    #[error(
+        "replicas {0} and {1} weigh differently, and a threshold key has one share for each: give all \
+         that count the same weight"
+    )]
+    UnequalWeights(ReplicaId, ReplicaId),
+    /// The shares are not those of the members that count, or another number of them signs.
+    #[error(
+        "{shares} shares of the threshold key are not one for each of the {voters} members that \
+         count, of which a quorum signs"
+    )]
+    Shares {
+        /// How many shares there are.
+        shares: usize,
+        /// How many members count.
+        voters: usize,
+    },
+    /// The epoch's rules are older than threshold keys that members generate.
+    #[error(
+        "a threshold key of members that change needs rules {needed} of the core, and these are {0}",
+        needed = Rules::GENERATED_KEYS
+    )]
+    NoSharesYet(Rules),
 }
 
 impl Committee {
@@ -107,7 +132,81 @@ impl Committee {
         let turns = turns(&weights).into();
         let (members, governance) = (members.into(), Arc::new(governance));
         let (quorum, rules) = (quorum(weight), Rules::FIRST);
-        Ok(Self { chain, epoch, opening, members, governance, rules, weight, quorum, turns })
+        let shares = None;
+        Ok(Self {
+            chain,
+            epoch,
+            opening,
+            members,
+            governance,
+            rules,
+            shares,
+            weight,
+            quorum,
+            turns,
+        })
+    }
+
+    /// The same, whose members sign with shares of this threshold key: each that counts with its
+    /// own, which all weigh the same.
+    ///
+    /// # Errors
+    /// [`CommitteeError`] if weights differ, if the shares are those of other members, or if the
+    /// rules know no such key.
+    pub fn with_shares(self, shares: ShareKeys) -> Result<Self, CommitteeError> {
+        if self.rules.core < Rules::GENERATED_KEYS {
+            return Err(CommitteeError::NoSharesYet(self.rules));
+        }
+        self.weighs_equally()?;
+        let is_quorum = self.quorum_among(self.voters()) == Some(shares.quorum());
+        if !shares.replicas().eq(self.voters()) || !is_quorum {
+            let (shares, voters) = (shares.replicas().count(), self.voter_count());
+            return Err(CommitteeError::Shares { shares, voters });
+        }
+        Ok(Self { shares: Some(Arc::new(shares)), ..self })
+    }
+
+    /// Whether all members that count weigh the same. A quorum of weight is then a quorum of heads:
+    /// n − ⌊(n − 1) / 3⌋ of n, as ⌊(nw − 1) / 3w⌋ = ⌊(n − 1) / 3⌋ for all w ≥ 1.
+    ///
+    /// # Errors
+    /// [`CommitteeError::UnequalWeights`] names two that do not.
+    pub fn weighs_equally(&self) -> Result<(), CommitteeError> {
+        let mut voters = self.voters();
+        let first = voters.next();
+        let differs = |id: &ReplicaId| first.is_some_and(|it| self.weight(it) != self.weight(*id));
+        match (first, voters.find(differs)) {
+            (Some(first), Some(other)) => Err(CommitteeError::UnequalWeights(first, other)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules by which frames' signatures and proofs are verified, where `rules` would be. What
+    /// only a threshold key needs is refused where it executes if members have none, and nobody may
+    /// have it verified. Whether they have one never changes in a chain, so all replicas agree.
+    #[must_use]
+    pub fn verified_under(&self, rules: Rules) -> Rules {
+        let core = match self.shares {
+            Some(_) => rules.core,
+            None => rules.core.min(Rules::GENERATED_KEYS - 1),
+        };
+        Rules { core, ..rules }
+    }
+
+    /// The newest rules worth switching on, of those that programs support. Rules that are for
+    /// members with a threshold key alone are of no use to others, whose chain never has one: they
+    /// come with the rules behind them.
+    #[must_use]
+    pub fn offers(&self, supported: Rules) -> Rules {
+        let is_for_shares = supported.core == Rules::GENERATED_KEYS && self.shares.is_none();
+        let core = if is_for_shares { Rules::GENERATED_KEYS - 1 } else { supported.core };
+        Rules { core: core.max(self.rules.core), ..supported }
+    }
+
+    /// The public keys of the shares that its members sign with, if they have a threshold key.
+    #[must_use]
+    pub fn shares(&self) -> Option<&Arc<ShareKeys>> {
+        self.shares.as_ref()
     }
 
     /// The same, whose epoch executes by these rules.
@@ -187,7 +286,8 @@ impl Committee {
         members.iter_mut().flatten().for_each(|member| member.weight = member.weight.min(1));
         let governance = (*self.governance).clone();
         let heads = Self::with_members(self.chain, self.epoch, self.opening, members, governance);
-        heads.map(|heads| heads.under(self.rules)).unwrap_or(self)
+        let shares = self.shares.clone();
+        heads.map(|heads| Self { shares, ..heads.under(self.rules) }).unwrap_or(self)
     }
 
     /// How many ids there are, vacant ones included.
@@ -278,9 +378,15 @@ impl Committee {
 
     /// The same check by the signer's key instead of its id, if the statement is of this epoch,
     /// and the key is one that a signature is checked by alone (Ed25519). Where members change, an
-    /// id names different keys in time.
+    /// id names different keys in time. Where they have a threshold key, what is
+    /// [joined](crate::base::crypto::Statement::is_joined) is checked by the shares of the epoch.
     #[must_use]
     pub fn by_key(&self, check: Check) -> Check {
+        if let Some(shares) = &self.shares
+            && check.is_of_joined(self.epoch)
+        {
+            return Check::Joined { keys: Arc::clone(shares), check: Box::new(check) };
+        }
         let Check::Replica(Share { signer, statement, signature }) = &check else { return check };
         let key = self.key(*signer).filter(|_| statement.epoch() == self.epoch);
         let key = key.and_then(|key| key.as_bytes().try_into().ok());
@@ -331,7 +437,7 @@ impl Committee {
     }
 
     /// The digest of all that the members agree on: the epoch, the members, who may change them,
-    /// and the rules. It does not cover where the epoch begins.
+    /// the rules, and the shares of their threshold key. It does not cover where the epoch begins.
     #[must_use]
     pub fn digest(&self) -> Digest {
         let mut bytes = self.chain.to_bytes();
@@ -339,6 +445,9 @@ impl Committee {
         encode_members(&self.members, &mut bytes);
         self.governance.encode(&mut bytes);
         self.rules.encode(&mut bytes);
+        if let Some(shares) = &self.shares {
+            shares.digest().encode(&mut bytes);
+        }
         Digest::of("quorate committee", &bytes)
     }
 }
@@ -369,6 +478,9 @@ impl Encode for Committee {
         encode_members(&self.members, out);
         self.governance.encode(out);
         self.rules.encode(out);
+        if self.rules.core >= Rules::GENERATED_KEYS {
+            self.shares.as_deref().cloned().encode(out);
+        }
     }
 }
 
@@ -378,8 +490,16 @@ impl Decode for Committee {
         let opening = Opening { after: Digest::decode(reader)?, height: Height::decode(reader)? };
         let (members, governance) = (decode_members(reader)?, Governance::decode(reader)?);
         let rules = Rules::decode(reader)?;
+        let shares: Option<ShareKeys> = match rules.core {
+            Rules::GENERATED_KEYS.. => reader.option("whether there is a threshold key")?,
+            _ => None,
+        };
         Self::with_members(chain, epoch, opening, members, governance)
             .map(|committee| committee.under(rules))
+            .and_then(|committee| match shares {
+                Some(shares) => committee.with_shares(shares),
+                None => Ok(committee),
+            })
             .map_err(|_| DecodeError::Invalid { field: "members: no committee" })
     }
 }

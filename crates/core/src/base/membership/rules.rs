@@ -40,8 +40,12 @@ impl Rules {
     /// [quota](crate::ledger::clients::Grant::stored_bytes).
     pub const QUOTAS: u16 = 2;
 
+    /// From these rules of the core on, members may generate a threshold key for the next epoch
+    /// ([`generation`](crate::ledger::generation)), and committees may have one.
+    pub const GENERATED_KEYS: u16 = 3;
+
     /// The newest rules of the core that this program supports.
-    pub const NEWEST_OF_CORE: u16 = Self::QUOTAS;
+    pub const NEWEST_OF_CORE: u16 = Self::GENERATED_KEYS;
 
     /// Under these, every format counts that this program can ever execute. Clients' frames and
     /// relayed ones are verified by them, whatever the epoch's rules are: a frame outlives its

@@ -101,7 +101,8 @@ impl<S: StateMachine> Execution<S> {
         }
         let sessions = Sessions::restore(limits, beside)?.with_rights(header.clients, None);
         let place = (note.height, note.block_id);
-        let state = Self::at(application, sessions, place, Members::of(header.committee));
+        let members = Members::with(header.committee, header.generations);
+        let state = Self::at(application, sessions, place, members);
         match state.state_root() {
             found if found == expected => Ok(state),
             found => Err(ResumeError::Root { expected, found }),

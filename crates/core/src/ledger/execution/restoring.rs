@@ -9,21 +9,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::members::Members;
+use super::members::{Members, decode_generations, digest_of, encode_generations};
 use super::{Execution, STATE_TAG, SnapshotError, StateSummary, panics, rules};
 use crate::base::format::Tag;
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, Rules};
 use crate::base::types::{Digest, Height};
 use crate::base::wire::{Decode as _, DecodeError, Encode as _, Reader};
 use crate::ledger::clients::Clients;
+use crate::ledger::generation::Generations;
 use crate::ledger::sessions::{Limits, Sessions};
 use crate::ledger::state_machine::{MAX_CHUNK_BYTES, RestoreError, StateMachine};
 
 /// What the chunks of a snapshot begin with, integers little-endian: magic 16 ‖ height u64 ‖ block
 /// id 32 ‖ root of the application 32 ‖ root of the session table 32 ‖ digest of the members 32 ‖
 /// digest of the list of clients 32 ‖ chunks of the session table u32 ‖ the committee, behind a
-/// byte that says whether there is one ‖ the list of clients. The session table's chunks follow,
-/// and then the application's.
+/// byte that says whether there is one ‖ the list of clients ‖ under rules from
+/// [`Rules::GENERATED_KEYS`] on, the key generations of the epoch. The session table's chunks
+/// follow, and then the application's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The state, whose root follows.
@@ -34,6 +36,8 @@ pub struct Header {
     pub committee: Option<Committee>,
     /// Who may send commands.
     pub clients: Arc<Clients>,
+    /// The key generations of the epoch.
+    pub generations: Arc<Generations>,
 }
 
 impl Header {
@@ -49,7 +53,12 @@ impl Header {
         self.session_chunks.encode(&mut bytes);
         self.committee.encode(&mut bytes);
         self.clients.encode(&mut bytes);
+        encode_generations(self.rules(), &self.generations, &mut bytes);
         bytes.into()
+    }
+
+    fn rules(&self) -> Rules {
+        self.committee.as_ref().map(Committee::rules).unwrap_or_default()
     }
 
     /// The header of these bytes.
@@ -67,14 +76,17 @@ impl Header {
         let session_chunks = reader.u32()?;
         let committee: Option<Committee> = reader.option("whether members may change")?;
         let clients = Clients::decode(&mut reader)?;
+        let rules = committee.as_ref().map(Committee::rules).unwrap_or_default();
+        let generations = decode_generations(rules, &mut reader)?;
         reader.finish()?;
-        if summary.members != committee.as_ref().map(Committee::digest).unwrap_or_default() {
+        if summary.members != digest_of(committee.as_ref(), &generations) {
             return Err(DecodeError::Invalid { field: "members: not those of this state" });
         }
         if summary.clients != clients.digest() {
             return Err(DecodeError::Invalid { field: "clients: not those of this state" });
         }
-        Ok(Self { summary, session_chunks, committee, clients: Arc::new(clients) })
+        let (clients, generations) = (Arc::new(clients), Arc::new(generations));
+        Ok(Self { summary, session_chunks, committee, clients, generations })
     }
 }
 
@@ -223,7 +235,9 @@ impl<S: StateMachine> Restoring<S> {
     /// [`SnapshotError`]: they were not all, or are of another state.
     pub fn finish(mut self) -> Result<Execution<S>, SnapshotError> {
         let header = self.header.ok_or(DecodeError::Truncated { missing: STATE_TAG.len() });
-        let Header { summary, committee, clients, .. } = header.map_err(SnapshotError::Header)?;
+        let header = header.map_err(SnapshotError::Header)?;
+        let Header { summary, committee, clients, generations, .. } = header;
+        let members = Members::with(committee, generations);
         let place = (summary.height, summary.block_id);
         let Some(sessions) = self.sessions.map(|it| it.with_rights(clients, None)) else {
             let (chunk, reason) = (self.session_chunks.len(), "it ends early".to_owned());
@@ -236,7 +250,7 @@ impl<S: StateMachine> Restoring<S> {
                 Some(restorer) => restorer.finish()?,
                 None => self.application.restore(&mut self.collected.into_iter())?,
             }
-            Ok(Execution::at(self.application, sessions, place, Members::of(committee)))
+            Ok(Execution::at(self.application, sessions, place, members))
         });
         let restored = restored.unwrap_or_else(|message| {
             let reason = format!("the application panicked: {message}");

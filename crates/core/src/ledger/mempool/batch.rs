@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::{LaneId, Mempool, Place, lane_id, place};
 use crate::base::types::ReplicaId;
-use crate::ledger::frame::{FrameId, SharedFrame};
+use crate::ledger::block::MOST_PROOFS;
+use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 
 /// Of frames that one replica passed on, or its clients, no more are looked at for a block once
 /// those of so many sessions were put off. So a replica whose frames nobody
@@ -25,21 +26,23 @@ impl Mempool {
         max_commands: usize,
         max_bytes: usize,
     ) -> Vec<SharedFrame> {
-        self.ready_batch(in_ancestors, &|_| true, max_commands, max_bytes)
+        self.ready_batch(in_ancestors, &|_| true, &|_| 0, max_commands, max_bytes)
     }
 
     /// The same, without frames that `is_ready` says are to wait, and those behind them in their
-    /// session. It looks at each frame that waits, where many are not ready.
+    /// session. It looks at each frame that waits, where many are not ready. The proofs of several
+    /// frames come to [`MOST_PROOFS`] at most, by what `proofs_of` says.
     #[must_use]
     pub fn ready_batch(
         &self,
         in_ancestors: &dyn Fn(&FrameId) -> bool,
-        is_ready: &dyn Fn(&FrameId) -> bool,
+        is_ready: &dyn Fn(&Frame) -> bool,
+        proofs_of: &dyn Fn(&Frame) -> usize,
         max_commands: usize,
         max_bytes: usize,
     ) -> Vec<SharedFrame> {
         let mut batch = Vec::new();
-        let (mut commands, mut bytes) = (0, 0);
+        let (mut commands, mut bytes, mut proofs) = (0, 0, 0_usize);
         // How far each lane was looked through.
         let mut seen: BTreeMap<LaneId, Place> = BTreeMap::new();
         let mut put_off = BTreeSet::new();
@@ -62,14 +65,16 @@ impl Mempool {
                 if in_ancestors(&frame.id()) {
                     continue;
                 }
-                if !is_ready(&frame.id()) {
+                if !is_ready(frame) {
                     put_off.insert(lane_id);
                     *put_off_of.entry(source).or_default() += 1;
                     break;
                 }
                 commands += frame.count() as usize;
                 bytes += frame.encoded_bytes().len();
-                if !batch.is_empty() && (commands > max_commands || bytes > max_bytes) {
+                proofs = proofs.saturating_add(proofs_of(frame));
+                let fits = commands <= max_commands && bytes <= max_bytes && proofs <= MOST_PROOFS;
+                if !batch.is_empty() && !fits {
                     return batch;
                 }
                 batch.push(Arc::clone(frame));

@@ -3,15 +3,16 @@
 use bytes::Bytes;
 
 use super::{
-    Decoded, MAX_ANSWER_BYTES, MAX_BLOCKS, MAX_CHANGE_BYTES, MAX_CONTENT_BYTES, MAX_HANDOVER_BYTES,
-    MAX_HANDOVERS, MAX_QUESTION_BYTES, MAX_READS, MAX_READS_BYTES, MAX_REASON_BYTES, Request,
-    Response,
+    Decoded, Generating, MAX_ANSWER_BYTES, MAX_BLOCKS, MAX_CHANGE_BYTES, MAX_CONTENT_BYTES,
+    MAX_HANDOVER_BYTES, MAX_HANDOVERS, MAX_QUESTION_BYTES, MAX_READS, MAX_READS_BYTES,
+    MAX_REASON_BYTES, Request, Response, ShareWord,
 };
 use crate::base::crypto::Signature;
-use crate::base::types::{Epoch, Height, Sequence, SessionId, View};
+use crate::base::types::{Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use crate::base::wire::{Decode, DecodeError, Encode, Reader, put_bytes};
 use crate::ledger::clients;
 use crate::ledger::frame::{self, Frame};
+use crate::ledger::generation::MAX_DEALING_BYTES;
 use crate::ledger::outcome::{MAX_REPLY_BYTES, Outcome, Refusal, Unproven};
 use crate::ledger::packed::Packed;
 use crate::ledger::program::Program;
@@ -76,6 +77,8 @@ impl Encode for Request {
                 index.encode(out);
                 questions.encode(out);
             }
+            Self::Generation { id, key } => put(out, 17, *id, key),
+            Self::Dealing { id, dealer } => put(out, 18, *id, dealer),
         }
     }
 }
@@ -138,6 +141,11 @@ impl Decode for Request {
                 index: Height::decode(reader)?,
                 questions: Packed::decode(reader, "questions", MAX_READS, MAX_READS_BYTES)?,
             }),
+            17 => Ok(Self::Generation {
+                id: reader.u64()?,
+                key: reader.option("whether an encryption key is asked for")?,
+            }),
+            18 => Ok(Self::Dealing { id: reader.u64()?, dealer: ReplicaId::decode(reader)? }),
             _ => Err(DecodeError::Invalid { field: "request kind" }),
         }
     }
@@ -208,6 +216,9 @@ impl Encode for Response {
             }
             Self::ReadIndex { id, index } => put(out, 19, *id, index),
             Self::Reads { id, answers } => put(out, 20, *id, answers),
+            Self::Generation { id, generating } => put(out, 21, *id, &**generating),
+            Self::Dealing { id, dealing } => put_bytes_of(out, 22, *id, dealing),
+            Self::ReadyWithShares { id, word } => put(out, 23, *id, &**word),
         }
     }
 }
@@ -302,6 +313,17 @@ impl Response {
                 id: reader.u64()?,
                 answers: Packed::decode(reader, "answers", MAX_READS, MAX_REPLY_BYTES)?,
             }),
+            21 => {
+                let id = reader.u64()?;
+                let generating = Box::new(Generating::decode(reader)?);
+                Ok(Self::Generation { id, generating })
+            }
+            22 => numbered(reader, "dealing", MAX_DEALING_BYTES)
+                .map(|(id, dealing)| Self::Dealing { id, dealing }),
+            23 => {
+                let (id, word) = (reader.u64()?, Box::new(ShareWord::decode(reader)?));
+                Ok(Self::ReadyWithShares { id, word })
+            }
             _ => Err(DecodeError::Invalid { field: "response kind" }),
         }
     }

@@ -1,6 +1,7 @@
 //! Who may have a session, as the [list of clients](Clients) and the administrators of the epoch
 //! say, and the directives that change it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Sessions;
@@ -12,6 +13,7 @@ use crate::ledger::approvals;
 use crate::ledger::clients::{Clients, Grant};
 use crate::ledger::directive::{Refusal, SignedDirective};
 use crate::ledger::frame::Frame;
+use crate::ledger::generation::Generations;
 use crate::ledger::outcome::Rejection;
 
 /// The rights of clients.
@@ -20,11 +22,13 @@ pub(super) struct Rights {
     clients: Arc<Clients>,
     /// The committee of the epoch; `None` where members are fixed.
     committee: Option<Committee>,
+    /// The members that are to deal in the key generation under way, by their own keys.
+    dealers: Arc<BTreeSet<PublicKey>>,
 }
 
 impl Rights {
     pub(super) fn new(clients: Arc<Clients>, committee: Option<Committee>) -> Self {
-        Self { clients, committee }
+        Self { clients, committee, dealers: Arc::default() }
     }
 
     /// The rules of the epoch.
@@ -42,21 +46,24 @@ impl Rights {
     }
 
     /// Whether a key may have a session. Administrators always may: or nobody could change a list
-    /// that does not name them.
+    /// that does not name them. So may the members that are to deal, or no list could be had beside
+    /// a threshold key.
     pub(super) fn may_open(&self, key: &PublicKey) -> Result<(), Rejection> {
         let is_administrator =
             |committee: &Committee| committee.governance().administrators.contains(key);
+        let deals = planted!("dealers-need-a-grant", false, self.dealers.contains(key));
         match self.clients.admits(key) {
-            Err(_) if self.committee.as_ref().is_some_and(is_administrator) => Ok(()),
+            Err(_) if deals || self.committee.as_ref().is_some_and(is_administrator) => Ok(()),
             admitted => admitted,
         }
     }
 
-    /// Whether the commands of a frame may execute, whose key has a session. Administrators that
-    /// are not listed may send what administrators sign, and no more.
+    /// Whether the commands of a frame may execute, whose key has a session. Administrators and
+    /// members that are not listed may send what administrators sign and steps of key generations,
+    /// and no more.
     pub(super) fn may_execute(&self, frame: &Frame) -> Result<(), Rejection> {
         match self.clients.admits(frame.key_in_place()) {
-            Err(_) if frame.is_administrative() => Ok(()),
+            Err(_) if frame.is_administrative(self.rules()) => Ok(()),
             admitted => admitted,
         }
     }
@@ -81,11 +88,27 @@ impl Rights {
 }
 
 impl Sessions {
-    /// Lets go of waiting frames that are directives, and of a format that the former epoch did not
-    /// know: nobody has verified their approvals (see [`directive`](crate::ledger::directive)).
-    /// Their clients may send them again. The frames behind them go on waiting for their numbers.
+    /// The members that are to deal in the key generation under way may have sessions.
+    pub(in crate::ledger) fn admit_dealers(&mut self, generations: &Generations) {
+        let dealers = generations.current().map(|current| &current.plan().dealers);
+        let dealers: BTreeSet<_> = dealers.into_iter().flatten().map(|dealer| dealer.key).collect();
+        if *self.rights.dealers != dealers {
+            self.rights.dealers = Arc::new(dealers);
+        }
+    }
+
+    /// The own keys of those members. The same list until it changes.
+    #[must_use]
+    pub fn dealers(&self) -> &Arc<BTreeSet<PublicKey>> {
+        &self.rights.dealers
+    }
+
+    /// Lets go of waiting frames that rest on signatures from these rules on, and did not in the
+    /// former epoch: nobody has verified them (see [`directive`](crate::ledger::directive)). Their
+    /// clients may send them again. The frames behind them go on waiting for their numbers.
     pub(super) fn drop_unverified(&mut self, former: Rules) {
-        let is_unverified = |frame: &Frame| frame.is_directive_unknown_to(former);
+        let now = self.rights.rules();
+        let is_unverified = |frame: &Frame| frame.is_unverified_until(former, now);
         let waits_in = |session: &Session| {
             session.waiting.frames().iter().any(|frame| is_unverified(frame)).then_some(session.id)
         };

@@ -93,6 +93,10 @@ impl protocol::Verifier for Verifier {
         block.justify.view() == parent.view || parent.id() == self.genesis.id()
     }
 
+    fn carried_root(&self, block: &SharedBlock) -> Option<Digest> {
+        Some(block.state_root)
+    }
+
     fn decided(&self, blocks: &[FullBlock]) -> usize {
         let depth = self.facts.chain_length as usize;
         let is_head = |at: &usize| {

@@ -65,4 +65,12 @@ pub trait Verifier: Clone + fmt::Debug + Send + Sync + 'static {
         let _ = blocks;
         0
     }
+
+    /// The state root in a block, where blocks carry one: of the state behind the last block that
+    /// its ancestors decide by themselves ([`decided`](Self::decided)), or of a later one. Correct
+    /// replicas vote only for a block whose root is their own.
+    fn carried_root(&self, block: &BlockOf<Self::Types>) -> Option<Digest> {
+        let _ = block;
+        None
+    }
 }

@@ -20,7 +20,7 @@ fn cost(peer: u16, checks: usize, bytes: usize) -> Cost {
 fn order(turns: &mut Turns, now: Time) -> Vec<u64> {
     let next = || {
         let piece = turns.next(now)?;
-        turns.came_back(piece.checks.len());
+        turns.came_back(piece.weight());
         Some(piece.ask)
     };
     std::iter::from_fn(next).collect()
@@ -96,4 +96,33 @@ fn a_peer_whose_signature_was_bad_is_last_and_has_one_message_for_a_while() {
     assert!(!turns.admit(now, cost(1, 1, 1)));
     let later = now.after(DISTRUSTED_FOR);
     assert!(turns.admit(later, cost(1, 1, 1)), "it is forgiven");
+}
+
+/// A dealing of a hundred members costs as much as hundreds of signatures, and a vote waits no
+/// longer for it.
+#[test]
+fn long_lists_are_cut_by_what_their_checks_weigh() {
+    let round = crate::base::crypto::Round {
+        context: Digest::default(),
+        keys: vec![[0; 32]; 100],
+        quorum: 67,
+    };
+    let (round, dealing) = (std::sync::Arc::new(round), bytes::Bytes::new());
+    let heavy = Check::Dealing { round, dealer: 0, dealing };
+    assert!(heavy.weight() > PIECE);
+    let mut all = checks(PIECE + 1);
+    all.insert(2, heavy);
+    let total: usize = all.iter().map(Check::weight).sum();
+    let mut turns = Turns::new(4);
+    let cost = |checks| Cost { peer: ReplicaId(1), checks, bytes: 0 };
+    assert!(turns.admit(Time(0), cost(total)));
+    assert!(!turns.admit(Time(0), cost(CHECKS)), "the account counts weights");
+    turns.wait(ReplicaId(1), Class::Other, 7, all);
+    let pieces = std::iter::from_fn(|| {
+        let piece = turns.next(Time(0))?;
+        turns.came_back(piece.weight());
+        Some((piece.start, piece.checks.len()))
+    });
+    let pieces: Vec<_> = pieces.collect();
+    assert_eq!(pieces, [(0, 2), (2, 1), (3, PIECE - 1)]);
 }

@@ -2,12 +2,12 @@
 
 use super::lagrange::{at_zero, position};
 use super::{SIGNATURE_DOMAIN, dealing};
-use crate::bls::SIGNATURE_BYTES;
 use crate::bls::claims::{Claims, Keys};
 use crate::bls::curve::{
-    G1, G2, Scalar, combine_g1, combine_g2, key_bytes, read_key, read_known_signature,
-    write_signature,
+    G1, G2, Scalar, combine_g1, combine_g2, is_infinity_g2, key_bytes, read_key,
+    read_known_signature, write_key, write_signature,
 };
+use crate::bls::{KEY_BYTES, SIGNATURE_BYTES};
 use crate::committee_keys::{CommitteeKeyError, GroupKey, KeyProblem};
 use crate::scheme_name::SchemeName;
 
@@ -43,6 +43,28 @@ impl Committee {
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         dealing::check(group, &keys, quorum).map_err(CommitteeKeyError::Dealing)?;
         Ok(Self { keys, group, quorum, group_bytes: key_bytes(group) })
+    }
+
+    /// Reads the public keys of all shares, in the order of their members. Any quorum of them
+    /// determines the committee's key. `None` if one is no key, or they do not lie on one
+    /// polynomial of degree `quorum` − 1.
+    #[must_use]
+    pub fn of_shares(members: &[&[u8]], quorum: usize) -> Option<Self> {
+        let keys = members.iter().map(|key| read_key(key).ok()).collect::<Option<Vec<_>>>()?;
+        let some = keys.get(..quorum).filter(|some| !some.is_empty())?;
+        let positions: Vec<u64> = (0..quorum).map(position).collect();
+        let scalars: Vec<_> = at_zero(&positions).into_iter().map(Scalar::to_le_bytes).collect();
+        let group = combine_g2(some, &scalars);
+        if is_infinity_g2(&group) || !dealing::belong_together(group, &keys, quorum) {
+            return None;
+        }
+        Some(Self { keys, group, quorum, group_bytes: key_bytes(group) })
+    }
+
+    /// The committee's public key.
+    #[must_use]
+    pub fn group(&self) -> [u8; KEY_BYTES] {
+        write_key(self.group)
     }
 
     /// An empty list of claims.

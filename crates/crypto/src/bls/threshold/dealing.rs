@@ -24,6 +24,14 @@ pub(super) fn check(group: G2, shares: &[G2], quorum: usize) -> Result<(), Deali
     Ok(())
 }
 
+/// The same, without a look for the culprit, which costs as much as a check of each: for keys that
+/// anybody may send.
+pub(super) fn belong_together(group: G2, shares: &[G2], quorum: usize) -> bool {
+    let mut points: Vec<(u64, G2)> = vec![(0, group)];
+    points.extend(shares.iter().enumerate().map(|(place, key)| (position(place), *key)));
+    lie_on_one(&points, quorum, &seed(&points)) && !leading_coefficient_is_zero(&points[..quorum])
+}
+
 /// The one point without which the others lie on one polynomial.
 fn culprit(points: &[(u64, G2)], quorum: usize, seed: &[u8; 32]) -> DealingProblem {
     // Without one point, there must still be more than determine the polynomial.

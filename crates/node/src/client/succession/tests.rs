@@ -45,7 +45,7 @@ fn chain() -> Chain {
     Chain {
         cluster: Arc::new(Cluster::new("chain".to_owned(), [7; 32], Vec::new())),
         follower: Box::new(Numbers(committee(0))),
-        scheme: Ed25519::default(),
+        scheme: MembersScheme::default(),
         handovers: Vec::new(),
         committees: vec![committee(0)],
     }

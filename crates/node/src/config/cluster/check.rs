@@ -45,7 +45,8 @@ pub(in crate::config) fn from_document(
     restored::check(settings, findings);
     service::check(&cluster, settings, findings);
     for (place, member) in &document.list {
-        check_key(cluster.signatures, place, member, findings);
+        check_key(cluster.own_scheme(), place, member, findings);
+        check_share_key(&cluster, place, member, findings);
     }
     // It costs time, and would say the same in other words.
     if findings.is_empty() && cluster.committee().is_ok() {
@@ -172,6 +173,36 @@ fn check_group_key(
             format!("`group_key` is set, but `signatures` is \"{scheme}\""),
             settings.source("group_key"),
             "remove it, or set signatures = \"bls12-381-threshold\"",
+        )),
+        _ => {}
+    }
+}
+
+/// There is the key of a share exactly if members generate threshold keys.
+fn check_share_key(
+    cluster: &Cluster,
+    place: &Place,
+    settings: &Settings,
+    findings: &mut Vec<Finding>,
+) {
+    let id = settings.integer("id").unwrap_or_default();
+    match (cluster.generates_keys(), settings.get("share_key")) {
+        (true, None) => findings.push(Finding::new(
+            format!(
+                "`share_key` of replica {id} is missing: members that change sign with shares of a \
+                 threshold key"
+            ),
+            place.clone(),
+            "make the cluster with `quorate testnet init --administrators`, or set signatures = \
+             \"ed25519\"",
+        )),
+        (false, Some(key)) => findings.push(Finding::new(
+            format!(
+                "`share_key` of replica {id} is set, and it is for members that change and sign with a \
+                 threshold key"
+            ),
+            key.source.clone(),
+            "remove it, or set signatures = \"bls12-381-threshold\" beside [governance]",
         )),
         _ => {}
     }

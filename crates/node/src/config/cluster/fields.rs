@@ -1,5 +1,6 @@
 //! The keys of `cluster.toml`.
 
+use quorate_core::base::crypto::SHARE_KEY_BYTES;
 use quorate_core::base::membership::{Governance, MAX_REPLICAS};
 use quorate_core::{ledger::frame, limits};
 use quorate_transport::TransportName;
@@ -320,6 +321,13 @@ static MEMBER_FIELDS: &[Field] = &[
         kind: Kind::Hex(&[32, 33, 96]),
         preset: Preset::Required,
         comment: "the public key its votes are checked with, of the scheme `signatures` names",
+    },
+    Field {
+        key: "share_key",
+        kind: Kind::Hex(&[SHARE_KEY_BYTES]),
+        preset: Preset::Absent,
+        comment: "the public key of its share of the first threshold key, with signatures =\n\
+                  \"bls12-381-threshold\" and [governance]; its consensus_key is one of \"ed25519\" then",
     },
     Field {
         key: "proof_of_possession",

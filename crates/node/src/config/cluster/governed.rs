@@ -1,5 +1,6 @@
 //! What a cluster must be like whose members may change.
 
+use quorate_core::base::membership::Rules;
 use quorate_crypto::{SchemeName, ed25519};
 
 use super::Cluster;
@@ -26,13 +27,13 @@ pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<F
     check_keys(cluster, settings, findings);
     let rules = [
         (
-            cluster.signatures != SchemeName::Ed25519,
+            !matches!(cluster.signatures, SchemeName::Ed25519 | SchemeName::BlsThreshold),
             format!(
                 "`signatures` is \"{}\", whose keys nobody can check alone",
                 cluster.signatures
             ),
             "signatures",
-            "set signatures = \"ed25519\"",
+            "set signatures = \"ed25519\" or \"bls12-381-threshold\"",
         ),
         (
             matches!(
@@ -65,7 +66,8 @@ pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<F
             "leave `epoch` out",
         ),
     ];
-    for (_, what, key, remedy) in rules.into_iter().filter(|(is_wrong, ..)| *is_wrong) {
+    let rules = rules.into_iter().chain(threshold(cluster));
+    for (_, what, key, remedy) in rules.filter(|(is_wrong, ..)| *is_wrong) {
         let place = match settings.source(key) {
             Place::Default => settings.source(ADMINISTRATORS),
             place => place,
@@ -73,6 +75,34 @@ pub(super) fn check(cluster: &Cluster, settings: &Settings, findings: &mut Vec<F
         let what = format!("members cannot change here: {what}");
         findings.push(Finding::new(what, place, format!("{remedy}, {FIXED}")));
     }
+}
+
+/// Whether a rule is broken, how, by which key, and what to do.
+type Rule = (bool, String, &'static str, &'static str);
+
+/// What a cluster must be like whose members generate threshold keys.
+fn threshold(cluster: &Cluster) -> [Rule; 2] {
+    [
+        (
+            cluster.generates_keys() && cluster.protocol == ProtocolName::Pbft,
+            "`protocol` is \"pbft\", whose checkpoints members sign alone, and not with shares of \
+             a threshold key"
+                .to_owned(),
+            "protocol",
+            "choose one of the HotStuff family, or set signatures = \"ed25519\"",
+        ),
+        (
+            cluster.generates_keys() && cluster.rules.core < Rules::GENERATED_KEYS,
+            format!(
+                "members that change generate threshold keys by rules {} of the core, and the first \
+                 epoch has rules {}",
+                Rules::GENERATED_KEYS,
+                cluster.rules
+            ),
+            RULES,
+            "set rules = \"3.1\" in [governance], or signatures = \"ed25519\"",
+        ),
+    ]
 }
 
 fn missing(key: &str, beside: &str, settings: &Settings) -> Finding {

@@ -6,7 +6,7 @@ use std::path::Path;
 use quorate_crypto::committee_keys::{
     CommitteeKeyError, DealingProblem, GroupKey, KeyProblem, MemberKey,
 };
-use quorate_crypto::{CommitteeScheme, SchemeName};
+use quorate_crypto::{CommitteeScheme, ed25519};
 
 use super::Cluster;
 use crate::config::document::Document;
@@ -20,7 +20,10 @@ impl Cluster {
     /// [`CommitteeKeyError`]: which key is none, and why; never for a cluster that was loaded.
     pub fn scheme(&self) -> Result<CommitteeScheme, CommitteeKeyError> {
         let members = self.members.iter().map(|member| MemberKey {
-            key: member.consensus_key.as_bytes(),
+            key: match &member.share_key {
+                Some(share) => share,
+                None => member.consensus_key.as_bytes(),
+            },
             possession: member.proof_of_possession.as_ref().map(|proof| &proof[..]),
         });
         let group = self.group_key.as_ref().map(|key| GroupKey { key, quorum: self.quorum() });
@@ -41,25 +44,53 @@ pub(super) fn check(
     findings: &mut Vec<Finding>,
 ) {
     if let Err(error) = cluster.scheme() {
-        findings.push(finding(&error, cluster.signatures, file, document));
+        findings.push(finding(&error, cluster, file, document));
+    }
+    if cluster.generates_keys() {
+        check_own_keys(cluster, file, document, findings);
     }
 }
 
+/// Checks the keys that members have beside their shares.
+fn check_own_keys(
+    cluster: &Cluster,
+    file: &Path,
+    document: &Document,
+    findings: &mut Vec<Finding>,
+) {
+    for member in &cluster.members {
+        if let Err(problem) = ed25519::read_key(member.consensus_key.as_bytes()) {
+            findings.push(Finding::new(
+                format!("`consensus_key` of replica {} {}", member.id, fault(problem)),
+                place_of(member.id.index(), CONSENSUS_KEY, file, document),
+                "copy it again from what `quorate keygen --signatures ed25519` printed",
+            ));
+        }
+    }
+}
+
+/// Where a key of a member is set.
+fn place_of(replica: usize, key: &str, file: &Path, document: &Document) -> Place {
+    let found = document
+        .list
+        .iter()
+        .find(|(_, settings)| settings.integer("id").is_some_and(|id| id == replica as u64));
+    found.map_or_else(|| Place::File(file.to_owned()), |(_, settings)| settings.source(key))
+}
+
+const CONSENSUS_KEY: &str = "consensus_key";
+
 fn finding(
     error: &CommitteeKeyError,
-    scheme: SchemeName,
+    cluster: &Cluster,
     file: &Path,
     document: &Document,
 ) -> Finding {
+    let scheme = cluster.signatures;
+    let votes = if cluster.generates_keys() { "share_key" } else { CONSENSUS_KEY };
     let whole = || Place::File(file.to_owned());
     let group = || document.settings.source("group_key");
-    let member = |replica: usize, key: &str| {
-        let found = document
-            .list
-            .iter()
-            .find(|(_, settings)| settings.integer("id").is_some_and(|id| id == replica as u64));
-        found.map_or_else(whole, |(_, settings)| settings.source(key))
-    };
+    let member = |replica: usize, key: &str| place_of(replica, key, file, document);
     let dealer = "copy it again from what the dealer printed (`quorate keygen --threshold`)";
     match *error {
         CommitteeKeyError::Replica { replica, problem: KeyProblem::FalsePossession, .. } => {
@@ -72,8 +103,8 @@ fn finding(
             )
         }
         CommitteeKeyError::Replica { replica, problem, .. } => Finding::new(
-            format!("`consensus_key` of replica {replica} {}", fault(problem)),
-            member(replica, "consensus_key"),
+            format!("`{votes}` of replica {replica} {}", fault(problem)),
+            member(replica, votes),
             match scheme.is_dealt() {
                 true => dealer.to_owned(),
                 false => format!(
@@ -86,8 +117,8 @@ fn finding(
             Finding::new(format!("`group_key` {}", fault(problem)), group(), dealer)
         }
         CommitteeKeyError::Dealing(DealingProblem::Replica(replica)) => Finding::new(
-            format!("`consensus_key` of replica {replica} was not dealt together with the others"),
-            member(replica, "consensus_key"),
+            format!("`{votes}` of replica {replica} was not dealt together with the others"),
+            member(replica, votes),
             format!("{dealer}, and see that the replicas are in its order"),
         ),
         CommitteeKeyError::Dealing(DealingProblem::Group) => Finding::new(

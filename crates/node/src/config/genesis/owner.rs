@@ -154,6 +154,7 @@ impl Owner {
         let member = Member {
             id: ReplicaId(0),
             consensus_key: secrets.consensus.public_half(),
+            share_key: None,
             proof_of_possession: match &secrets.consensus {
                 Own::Consensus(key) => key.proof_of_possession(),
                 Own::Decryption(_) => None,

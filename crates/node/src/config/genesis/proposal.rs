@@ -221,6 +221,15 @@ fn check(file: &Path, settings: &Settings, owners: usize, findings: &mut Vec<Fin
             "leave it out: it comes of what all deal (`quorate genesis deal`)",
         ));
     }
+    if scheme.is_dealt() && (settings.mentions(APPROVALS) || settings.mentions(ADMINISTRATORS)) {
+        return findings.push(Finding::new(
+            "members cannot change here: `signatures` is \"bls12-381-threshold\", and owners generate \
+             a key of members that stay; those that change need keys of their own beside it",
+            source,
+            "set signatures = \"ed25519\", or leave [governance] out: the members are fixed then. \
+             `quorate testnet init --administrators` makes such a cluster, whose first key is dealt",
+        ));
+    }
     if scheme == SchemeName::None {
         return findings.push(Finding::new(
             "`signatures` is \"none\": no owner could prove that it holds its key",
@@ -269,6 +278,7 @@ fn stand_in_member(consensus: &ConsensusKey, id: usize) -> Member {
     Member {
         id: ReplicaId(id as u16),
         consensus_key: public_half(consensus),
+        share_key: None,
         proof_of_possession: consensus.proof_of_possession(),
         transport_key: stand_in(20_000 + id).public_key(),
         peer_address: HostPort::loopback(1 + 2 * id as u16),

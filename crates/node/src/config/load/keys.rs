@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use quorate_core::base::crypto::ClientSigner as _;
+use quorate_core::base::crypto::{ClientSigner as _, SHARE_KEY_BYTES};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_crypto::key_file::{self, KeyFileError};
-use quorate_crypto::{ConsensusKey, SecretKey};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
 use super::Loaded;
 use crate::config::finding::{ConfigError, Finding, Place};
 use crate::config::schema::{Kind, Value};
 use crate::replica::keyring::beside;
+use crate::replica::shares::ShareFiles;
 
 /// The secret keys of a replica.
 #[derive(Debug)]
@@ -42,14 +43,15 @@ impl Loaded {
     ///
     /// # Errors
     /// [`ConfigError`]: a file is missing, open to others, no key or one of another scheme; or its
-    /// key is not the one that `cluster.toml` tells the other replicas.
+    /// key is not the one that `cluster.toml` tells the other replicas. A replica that has not
+    /// begun also needs the share that `cluster.toml` names.
     pub fn open_keys(&self) -> Result<Keys, ConfigError> {
         let member = &self.member;
         let (files, places) = (&self.node.keys, &self.key_places);
         let role = Role { name: "consensus", file: &files.consensus, set: &places.consensus };
         let consensus = self.matching(
             &role,
-            key_file::read_consensus(role.file, self.cluster.signatures),
+            key_file::read_consensus(role.file, self.cluster.own_scheme()),
             public_half,
             &self.keys_since(&files.consensus, &member.consensus_key),
         );
@@ -60,13 +62,57 @@ impl Loaded {
             |key| ReplicaKey::from(key.public_key().0),
             &self.keys_since(&files.transport, &ReplicaKey::from(member.transport_key.0)),
         );
-        match (consensus, transport) {
-            (Ok(consensus), Ok(transport)) => Ok(Keys { consensus, transport }),
-            (consensus, transport) => {
-                let findings = consensus.err().into_iter().chain(transport.err()).collect();
-                Err(ConfigError { findings })
+        let share = self.first_share().filter(|_| !self.home.begun_file().exists());
+        let share = share.map_or(Ok(()), |key| self.has_share(&key));
+        match (consensus, transport, share) {
+            (Ok(consensus), Ok(transport), Ok(())) => Ok(Keys { consensus, transport }),
+            (consensus, transport, share) => {
+                let findings = [consensus.err(), transport.err(), share.err()];
+                Err(ConfigError { findings: findings.into_iter().flatten().collect() })
             }
         }
+    }
+
+    /// What is doubtful of a replica that has begun: it was given a share of a threshold key, and
+    /// has none. It is well if the members have made it a learner since.
+    #[must_use]
+    pub fn doubtful_share(&self) -> Option<Finding> {
+        let key = self.first_share()?;
+        if ShareFiles::beside(&self.node.keys.consensus).has_any() {
+            return None;
+        }
+        let Finding { what, place, .. } = self.has_share(&key).err()?;
+        let id = self.node.replica;
+        let remedy = format!(
+            "if replica {id} counts still, its votes count for nothing: put the share of the present \
+             epoch back beside its consensus key, or have the members generate another key (`quorate \
+             member`)"
+        );
+        Some(Finding::new(format!("{what}, nor a share of a later epoch"), place, remedy))
+    }
+
+    /// The public half of the share that `cluster.toml` names for this replica.
+    fn first_share(&self) -> Option<[u8; SHARE_KEY_BYTES]> {
+        self.member.share_key.filter(|_| self.cluster.generates_keys())
+    }
+
+    /// Whether the share of the first epoch with this public key is here.
+    fn has_share(&self, key: &[u8; SHARE_KEY_BYTES]) -> Result<(), Finding> {
+        let consensus = &self.node.keys.consensus;
+        let file = ShareFiles::beside(consensus).share_file(self.cluster.epoch, key);
+        let set = &self.key_places.consensus;
+        let role = Role { name: "consensus", file: &file, set };
+        let read = key_file::read_consensus(&file, SchemeName::BlsThreshold);
+        let share = read.map_err(|error| key_file_finding(&role, &error))?;
+        if share.public_key() == key[..] {
+            return Ok(());
+        }
+        let (id, shown) = (self.node.replica, file.display());
+        Err(Finding::new(
+            format!("the share in {shown} is not the one of `share_key` of replica {id}"),
+            self.key_places.member.clone(),
+            format!("put the share of replica {id} there, or correct `replica` in node.toml"),
+        ))
     }
 
     /// The keys that this member may have by now in a file: the first one, and those that it went

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use quorate_app::ordering;
-use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Signer as _};
+use quorate_core::base::crypto::{ClientSigner as _, PublicKey, Signature, Signer as _};
 use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{self, Outcome, Refusal, Rejection, Request, Response};
@@ -15,10 +15,11 @@ use quorate_core::ledger::directive::{Directive, Order, SignedDirective};
 use quorate_core::ledger::execution::Execution;
 use quorate_core::ledger::frame::{Frame, Unnamed};
 use quorate_core::ledger::sessions::Limits;
-use quorate_core::{Committee, Digest, Epoch, Height, Sequence, SessionId};
+use quorate_core::{Committee, Digest, Epoch, Height, Sequence, SessionId, View};
 use quorate_crypto::SecretKey;
 use quorate_transport::{ConnectionId, Event};
 
+use super::changes::{beginning, committee_with_shares};
 use super::requests::{CHAIN, Stage, stage_of};
 use crate::replica::admission::Admission;
 use crate::replica::desk::Work as _;
@@ -101,6 +102,33 @@ async fn frames_of_those_who_are_not_admitted_cost_no_verification() {
     let refused = stage.metrics.refused();
     let of = |reason| refused.get(reason).copied();
     assert_eq!((of("client_not_listed"), of("client_revoked")), (Some(20), Some(1)));
+}
+
+/// The members need no entry in the list to deal. Where the door knew the list alone, no dealing
+/// would ever be ordered.
+#[tokio::test]
+async fn members_that_are_to_deal_come_in_where_clients_are_listed() {
+    let committee = committee_with_shares();
+    let mut stage = stage_of(&key(50), committee.clone()).await;
+    let nobody = Arc::new(Clients::first(Policy::Listed, []).unwrap());
+    let state = Execution::new(ordering::Ordering::new(), Limits::default(), CHAIN).unwrap();
+    let mut state = state.governed_by(&committee).serving(nobody);
+    stage.epochs.clients.note(state.sessions());
+    assert_eq!(outcome(&mut stage, vec![frame(2, 6, 1)]), (0, 0));
+    // An administrator begins a generation.
+    let unsigned = |_: &_| Signature::NONE;
+    let open = Frame::open(public(100), 1, &CHAIN, unsigned);
+    let begin = beginning().1.to_command();
+    let (session, first) = (SessionId(1), Sequence(1));
+    let begin = Frame::build(public(100), session, first, [&begin[..]], &CHAIN, unsigned).unwrap();
+    for (height, frame) in (1..).zip([open, begin]) {
+        let id = Digest([height as u8; 32]);
+        state.execute(Height(height), View(height), id, &[frame.into()]).unwrap();
+    }
+    assert!(state.members().generations().current().is_some());
+    stage.epochs.clients.note(state.sessions());
+    assert_eq!(outcome(&mut stage, vec![frame(2, 6, 1)]), (1, 1), "member 2 is to deal");
+    assert_eq!(outcome(&mut stage, vec![frame(9, 7, 1)]), (0, 0), "nobody else comes in");
 }
 
 /// What is said of a frame is what the state would say for ever, or that the replica is not ready:

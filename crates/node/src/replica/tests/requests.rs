@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use quorate_core::client::message::Request;
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, Sequence, SessionId};
-use quorate_crypto::{Ed25519, SecretKey};
+use quorate_crypto::{ConsensusKey, Ed25519, SchemeName, SecretKey};
 use quorate_transport::{
     ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, Versions, inbound,
 };
@@ -23,7 +24,9 @@ use crate::replica::changes::Approved;
 use crate::replica::desk::{Desk, Work as _};
 use crate::replica::epochs::Epochs;
 use crate::replica::feed::Watchers;
+use crate::replica::generating::Board;
 use crate::replica::inbox::{Batch, FromClient, Inbox, inbox};
+use crate::replica::keyring::Keyring;
 use crate::replica::metrics::Metrics;
 use crate::replica::refusals::Refusals;
 use crate::replica::requests::Requests;
@@ -93,6 +96,8 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
     let (sender, events) = inbound(1024, 1 << 20);
     let metrics = Arc::<Metrics>::default();
     let epochs = Arc::new(Epochs::new(committee));
+    let own = ConsensusKey::generate(SchemeName::Ed25519).unwrap();
+    let keyring = Keyring::new(Path::new("consensus.key"), own);
     // A day ahead: however slow the machine is, an allowance earns nothing on the way.
     let tomorrow = Instant::now() + Duration::from_secs(24 * 3600);
     let stage = Requests {
@@ -112,6 +117,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
         refusals: Refusals::default(),
         settled: Arc::clone(&settled),
         epochs: Arc::clone(&epochs),
+        generating: Arc::new(Board::new(ReplicaId(0), Arc::new(keyring))),
         admission: Admission::new(Arc::clone(&epochs)),
         allowance: Allowance::new(tomorrow),
         approved: Approved::new(tomorrow),
