@@ -33,6 +33,7 @@ use crate::client::succession::{Following, addresses, request_of};
 use crate::config::Cluster;
 use crate::replica::epochs::Epochs;
 use crate::replica::generating::{Board, Prepared, Seen};
+use crate::replica::keyring::{Keyring, SHARE_REMEDY, Tended};
 
 /// How long after a step that could not be done it is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -84,8 +85,50 @@ impl Wait {
 /// The place of a dealer, and its key.
 type Own = Option<(usize, Arc<DecryptionKey>)>;
 
-/// Takes part for as long as the replica runs.
+/// Takes part for as long as the replica runs, and sees to the files of its shares.
 pub(crate) async fn run(part: Part) {
+    let keyring = Arc::clone(part.board.keyring());
+    tokio::join!(takes_part(part), tends(keyring));
+}
+
+/// Tries again and again what could not be done with files: a share that could not be read is used
+/// as soon as it can, and nothing former stays for longer than it must. It says so once.
+async fn tends(keyring: Arc<Keyring>) {
+    let (mut lacks, mut keeps) = (String::new(), String::new());
+    loop {
+        let ring = Arc::clone(&keyring);
+        let tended = tokio::task::spawn_blocking(move || ring.tend()).await;
+        let Tended { share, erased } = tended.unwrap_or_default();
+        match share {
+            Some(Ok(())) => {
+                tracing::info!("its share of the threshold key is in use from now on");
+                lacks.clear();
+            }
+            Some(Err(error)) if lacks != error.to_string() => {
+                lacks = error.to_string();
+                tracing::error!("this replica has no share in use: {lacks}. {SHARE_REMEDY}");
+            }
+            _ => {}
+        }
+        match erased {
+            Some(Ok(())) => {
+                tracing::info!("the shares of former epochs are erased");
+                keeps.clear();
+            }
+            Some(Err(error)) if keeps != error.to_string() => {
+                keeps = error.to_string();
+                tracing::warn!(
+                    "shares of former epochs could not be erased: {keeps}; see to the folder of the keys: \
+                     it is tried again each second"
+                );
+            }
+            _ => {}
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+}
+
+async fn takes_part(part: Part) {
     loop {
         let next = part.look().await;
         let tries_again = async {
@@ -197,7 +240,9 @@ impl Part {
         self.wipe_before(plan.ends, plan.serial);
         let Some(place) = plan.place(self.board.me()) else { return Ok(None) };
         let public = &plan.dealers[place].encryption;
-        let key = files.decryption(plan.ends, plan.serial, public).ok_or_else(|| {
+        let key = files.decryption(plan.ends, plan.serial, public);
+        let key = key.map_err(|it| Wait::to_try_again(format!("its key cannot be read: {it}")))?;
+        let key = key.ok_or_else(|| {
             Wait::for_others(
                 "it was begun with an encryption key that this replica does not have: begin another \
                  one",
@@ -420,7 +465,7 @@ mod tests {
     /// The key of a member, as it finds it on disk.
     fn own(folder: &std::path::Path, plan: &Plan, id: u16) -> Own {
         let public = &plan.dealers[usize::from(id)].encryption;
-        let key = files(folder, id).decryption(plan.ends, plan.serial, public).unwrap();
+        let key = files(folder, id).decryption(plan.ends, plan.serial, public).unwrap().unwrap();
         Some((usize::from(id), Arc::new(key)))
     }
 
@@ -461,7 +506,7 @@ mod tests {
             let again = again.share.unwrap();
             assert_eq!(again.to_bytes(), share.to_bytes());
             files(folder, 2).keep_share(plan.ends.next(), &again).unwrap();
-            let found = files(folder, 2).share(&key).unwrap();
+            let found = files(folder, 2).share(&key).unwrap().unwrap();
             assert_eq!(found.to_bytes(), share.to_bytes());
         }
     }
