@@ -253,8 +253,8 @@ impl Word {
     }
 }
 
-/// The words whose signatures hold. The others are returned apart, by name: replicas would refuse the
-/// whole change for the sake of one, as a fault of the client that sends it.
+/// The words whose signatures hold. The others are returned apart, by name: replicas would refuse
+/// the whole change for the sake of one, as a fault of the client that sends it.
 fn genuine(
     change: &Change,
     chain: &Digest,

@@ -71,9 +71,9 @@ pub struct Witnessed {
     pub current: Option<Generation>,
 }
 
-/// How the key generations of the epoch of `current` stand. Members at work differ for a moment, and
-/// a liar says anything: what counts is the same word of members that weigh f + 1, and of such words
-/// the latest. `None`: they do not agree.
+/// How the key generations of the epoch of `current` stand. Members at work differ for a moment,
+/// and a liar says anything: what counts is the same word of members that weigh f + 1, and of such
+/// words the latest. `None`: they do not agree.
 #[must_use]
 pub fn witnessed(current: &Committee, said: &[Word]) -> Option<Witnessed> {
     let of_epoch = || words_of(current, said);
@@ -336,8 +336,8 @@ fn offer_of(id: ReplicaId, said: &[Word], place: (Epoch, u64)) -> Result<Offered
     }
 }
 
-/// The dealers of a plan that did not prove that they have the secret half of their encryption keys.
-/// A key of another member, or of another generation, is not proved either.
+/// The dealers of a plan that did not prove that they have the secret half of their encryption
+/// keys. A proof for another member or another generation is none.
 #[must_use]
 pub fn unproved(begin: &Begin, current: &Committee) -> Vec<(ReplicaId, String)> {
     let Begin { plan, proofs, .. } = begin;

@@ -12,8 +12,8 @@
 //! | `consensus.key.public` | the public halves that were in use since the first, one a line |
 //!
 //! Where members generate threshold keys, each signs votes with a share beside its key; its files
-//! are those of [`shares`](super::shares). A share that cannot be read is looked for again and again
-//! ([`Keyring::tend`]).
+//! are those of [`shares`](super::shares). A share that cannot be read is looked for again and
+//! again ([`Keyring::tend`]).
 //!
 //! # Erasing
 //! q keys of a past epoch forge all that follows it, for a client that knows no later epoch
@@ -23,8 +23,8 @@
 //! the old committee to end its own.
 //!
 //! Former shares go at the same time, but none while the share that the committee names is not in
-//! use: then this replica may be wrong about what it has. A replica that has left holds the proof of
-//! it, and will never sign for a committee again, so all its shares go.
+//! use: then this replica may be wrong about what it has. A replica that has left holds the proof
+//! of it, and will never sign for that committee again, so all its shares go.
 //!
 //! Whatever instant the power fails at, the key of the epoch that the replica comes back to is in
 //! one of the files. A file system that keeps what is overwritten (copies on write, snapshots,
@@ -198,7 +198,8 @@ impl Keyring {
     }
 
     /// Does what is left to do with files of shares: the share that the committee names is read, if
-    /// that was not possible, and secrets of former epochs are erased. It is called again and again.
+    /// that was not possible, and secrets of former epochs are erased. It is called again and
+    /// again.
     pub fn tend(&self) -> Tended {
         let share = self.take_share();
         let (over, kept, is_in_use) = self.read(|Held { shares, .. }| {

@@ -257,8 +257,8 @@ fn read_share(file: &Path) -> Result<ConsensusKey, KeyFileError> {
     key_file::read_consensus(file, SchemeName::BlsThreshold)
 }
 
-/// Whether a file is that of this share, by its name or else by what it holds. A draft has the name,
-/// too, and may be the same file.
+/// Whether a file is that of this share, by its name or else by what it holds. A draft has the
+/// name, too, and may be the same file.
 fn is_of(named: &Named, key: &ShareKey) -> io::Result<bool> {
     if named.of == name_of(key) {
         return Ok(true);

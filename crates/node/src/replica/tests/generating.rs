@@ -63,8 +63,8 @@ fn files(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Nobody need be known to ask: no file is written, and nothing is proved, for the sake of a key that
-/// is not this member's.
+/// Nobody need be known to ask: no file is written, and nothing is proved, for the sake of a key
+/// that is not this member's.
 #[test]
 fn a_key_is_made_and_proved_for_own_keys_alone() {
     let folder = tempfile::tempdir().unwrap();

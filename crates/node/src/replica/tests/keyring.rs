@@ -203,7 +203,7 @@ fn a_member_that_leaves_keeps_no_share_and_no_key_of_a_generation() {
     let (ring, files) = member(folder.path(), &[(0, &first[1])]);
     ring.enter_share(&committee(0, [0, 1, 2, 3], &first), ME).unwrap();
     files.offered(Epoch(0), 1).unwrap();
-    ring.enter_share(&committee(1, [0, 4, 2, 3], &second), ME).unwrap();
+    ring.enter_share(&committee(1, [0, 2, 3, 4], &second), ME).unwrap();
     assert!(ring.tend().erased.unwrap().is_ok());
     let left: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
@@ -214,7 +214,7 @@ fn a_member_that_leaves_keeps_no_share_and_no_key_of_a_generation() {
     let key = key_file::read_consensus(&folder.path().join("consensus.key"), SchemeName::Ed25519);
     let ring = Keyring::new(&folder.path().join("consensus.key"), key.unwrap());
     files.keep_share(Epoch(0), &first[1]).unwrap();
-    ring.enter_share(&committee(1, [0, 4, 2, 3], &second), ME).unwrap();
+    ring.enter_share(&committee(1, [0, 2, 3, 4], &second), ME).unwrap();
     assert!(ring.tend().erased.unwrap().is_ok());
     assert!(!file_of(&files, 0, &first[1]).exists());
 }
