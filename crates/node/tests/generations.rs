@@ -23,7 +23,7 @@ use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
 use quorate_node::client::change::{self, ChangeError};
 use quorate_node::client::generation::{self, Begin};
 use quorate_node::client::succession::{Chain, Following};
-use quorate_node::config::Combination;
+use quorate_node::config::{Combination, LeaderName};
 use quorate_node::testnet::{self, Options, Testnet};
 use quorate_transport::{
     ClientListener, Counters, Event, Gate, Identity, Limits, Versions, inbound,
@@ -207,11 +207,11 @@ impl Members {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (held, first_port) = ports(3 * 4);
-        let signatures = SchemeName::BlsThreshold;
+        let (signatures, leader) = (SchemeName::BlsThreshold, LeaderName::RoundRobin);
         let options = Options {
             base_port: Some(first_port),
             administrators: 1,
-            combination: Combination { signatures, ..Combination::default() },
+            combination: Combination { signatures, leader, ..Combination::default() },
             ..Options::default()
         };
         let testnet = testnet::init(folder.path(), 4, &options).unwrap();

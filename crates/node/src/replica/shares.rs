@@ -376,7 +376,7 @@ mod tests {
         assert!(kept.share(&key).is_err());
         fs::hard_link(&hidden, &draft).unwrap();
         kept.wipe_up_to(Epoch(1), Some(&key)).unwrap();
-        assert!(kept.share(&public(&first)).unwrap().is_none());
+        assert!(!kept.share_file(Epoch(0), &public(&first)).exists());
         fs::rename(&hidden, &file).unwrap();
         kept.wipe_up_to(Epoch(1), Some(&key)).unwrap();
         assert_eq!(kept.share(&key).unwrap().unwrap().to_bytes(), next.to_bytes());
