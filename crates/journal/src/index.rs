@@ -1,6 +1,7 @@
 //! The block index: the positions of recorded blocks in the log.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -110,12 +111,23 @@ impl BlockIndex {
     /// The encoded committed block at `height` with its frames, if it can be read.
     #[must_use]
     pub fn read(&self, height: Height) -> Option<Bytes> {
+        self.look_up(height).ok().flatten()
+    }
+
+    /// The same; `None` if the block is not in the log.
+    ///
+    /// # Errors
+    /// It is there, and cannot be read.
+    pub fn look_up(&self, height: Height) -> io::Result<Option<Bytes>> {
         let position = {
             let places = self.places();
-            let at = height.0.checked_sub(places.first.0)?;
-            (*places.committed.get(usize::try_from(at).ok()?)?)?
+            let at = height.0.checked_sub(places.first.0);
+            let at = at.and_then(|at| usize::try_from(at).ok());
+            at.and_then(|at| *places.committed.get(at)?)
         };
-        self.reader.read(position).ok().map(|(_, payload)| Bytes::from(payload))
+        let Some(position) = position else { return Ok(None) };
+        let (_, payload) = self.reader.read(position).map_err(io::Error::other)?;
+        Ok(Some(Bytes::from(payload)))
     }
 
     /// Recorded blocks above the committed head, each the parent of the next, encoded with their

@@ -15,6 +15,7 @@
 //! Steps are ordered like commands of any client: in a session of the member's own key.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use crate::config::Cluster;
 use crate::replica::Past;
 use crate::replica::epochs::Epochs;
 use crate::replica::generating::{Board, Prepared, Seen};
+use crate::replica::keyring::{Keyring, SHARE_REMEDY, Tended};
 
 /// How long after a step that could not be done it is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -54,8 +56,15 @@ pub(crate) struct Part {
     pub epochs: Arc<Epochs>,
     pub board: Arc<Board>,
     pub past: Past,
-    /// The generation for which the log was searched. What is not there will not come.
-    pub searched: Mutex<Option<(Epoch, u64)>>,
+    pub searched: Mutex<Searched>,
+}
+
+/// The dealers that the log was searched for, in the generation of this epoch and serial. What the
+/// state knows of is not in later blocks either.
+#[derive(Debug, Default)]
+pub(crate) struct Searched {
+    of: (Epoch, u64),
+    dealers: BTreeSet<ReplicaId>,
 }
 
 /// What a member waits for.
@@ -93,8 +102,50 @@ impl Wait {
 /// The place of a dealer, and its key.
 type Own = Option<(usize, Arc<DecryptionKey>)>;
 
-/// Takes part for as long as the replica runs.
+/// Takes part for as long as the replica runs, and sees to the files of its shares.
 pub(crate) async fn run(part: Part) {
+    let keyring = Arc::clone(part.board.keyring());
+    tokio::join!(takes_part(part), tends(keyring));
+}
+
+/// Tries again and again what could not be done with files: a share that could not be read is used
+/// as soon as it can, and nothing former stays for longer than it must. It says so once.
+async fn tends(keyring: Arc<Keyring>) {
+    let (mut lacks, mut keeps) = (String::new(), String::new());
+    loop {
+        let ring = Arc::clone(&keyring);
+        let tended = tokio::task::spawn_blocking(move || ring.tend()).await;
+        let Tended { share, erased } = tended.unwrap_or_default();
+        match share {
+            Some(Ok(())) => {
+                tracing::info!("its share of the threshold key is in use from now on");
+                lacks.clear();
+            }
+            Some(Err(error)) if lacks != error.to_string() => {
+                lacks = error.to_string();
+                tracing::error!("this replica has no share in use: {lacks}. {SHARE_REMEDY}");
+            }
+            _ => {}
+        }
+        match erased {
+            Some(Ok(())) => {
+                tracing::info!("the shares of former epochs are erased");
+                keeps.clear();
+            }
+            Some(Err(error)) if keeps != error.to_string() => {
+                keeps = error.to_string();
+                tracing::warn!(
+                    "shares of former epochs could not be erased: {keeps}; see to the folder of the keys: \
+                     it is tried again each second"
+                );
+            }
+            _ => {}
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+}
+
+async fn takes_part(part: Part) {
     loop {
         let next = part.look().await;
         let tries_again = async {
@@ -206,7 +257,9 @@ impl Part {
         self.wipe_before(plan.ends, plan.serial);
         let Some(place) = plan.place(self.board.me()) else { return Ok(None) };
         let public = &plan.dealers[place].encryption;
-        let key = files.decryption(plan.ends, plan.serial, public).ok_or_else(|| {
+        let key = files.decryption(plan.ends, plan.serial, public);
+        let key = key.map_err(|it| Wait::to_try_again(format!("its key cannot be read: {it}")))?;
+        let key = key.ok_or_else(|| {
             Wait::for_others(format!(
                 "it was begun with an encryption key that this replica does not have: {BEGIN_ANEW}"
             ))
@@ -278,23 +331,26 @@ impl Part {
         Wait::to_try_again(format!("it complained of {}", listed(named.into_iter())))
     }
 
-    /// Asks for what qualified dealers dealt that is not here: them first, and then the others.
-    /// What nobody tells may be in the own log.
+    /// Gets what qualified dealers dealt that is not here: from the own log, or from the dealers
+    /// and then the other members.
     async fn fetch(&self, committee: &Committee, generation: &Generation) -> Result<(), Wait> {
         let is_lacking = |id: &ReplicaId| self.board.dealing(*id).is_none();
         let lacking: BTreeSet<ReplicaId> = generation.qualified().filter(is_lacking).collect();
-        for dealer in &lacking {
+        let searched = self.search_log(committee.rules(), generation, lacking.clone()).await?;
+        for dealer in lacking.iter().filter(|dealer| is_lacking(dealer)) {
             if self.ask_for(committee, *dealer).await {
                 continue;
             }
-            self.search_log(committee.rules(), generation, lacking.clone()).await?;
-            if is_lacking(dealer) {
-                let what = format!(
+            return Err(Wait::to_try_again(match searched {
+                Ok(()) => format!(
                     "no member that it reaches tells what replica {dealer} dealt; if none comes back \
                      that has it, {BEGIN_ANEW}"
-                );
-                return Err(Wait::to_try_again(what));
-            }
+                ),
+                Err(error) => format!(
+                    "its log, which may have what replica {dealer} dealt, cannot be read: {error}; \
+                     see to its disk"
+                ),
+            }));
         }
         Ok(())
     }
@@ -316,25 +372,36 @@ impl Part {
         false
     }
 
-    /// Takes from the own log what these dealers dealt. It is searched once for each generation.
+    /// Takes from the own log what these dealers dealt. It is searched once for each of them.
     async fn search_log(
         &self,
         rules: Rules,
         generation: &Generation,
-        lacking: BTreeSet<ReplicaId>,
-    ) -> Result<(), Wait> {
-        let place = (generation.plan().ends, generation.plan().serial);
-        let before = self.searched.lock().unwrap_or_else(PoisonError::into_inner).replace(place);
-        if before == Some(place) {
-            return Ok(());
+        mut lacking: BTreeSet<ReplicaId>,
+    ) -> Result<io::Result<()>, Wait> {
+        let of = (generation.plan().ends, generation.plan().serial);
+        let searched = || self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if searched().of != of {
+            *searched() = Searched { of, ..Searched::default() };
+        }
+        lacking.retain(|dealer| !searched().dealers.contains(dealer));
+        if lacking.is_empty() {
+            return Ok(Ok(()));
         }
         let (past, generation, to) =
             (Arc::clone(&self.past), generation.clone(), self.board.height());
-        let search = move || dealt_in_blocks(&*past, &generation, rules, to, lacking);
-        for (dealer, dealing) in blocking(search).await? {
-            self.board.keep_dealing(dealer, dealing);
+        let wanted = lacking.clone();
+        let search = move || dealt_in_blocks(&*past, &generation, rules, to, wanted);
+        match blocking(search).await? {
+            Ok(found) => {
+                for (dealer, dealing) in found {
+                    self.board.keep_dealing(dealer, dealing);
+                }
+                searched().dealers.append(&mut lacking);
+                Ok(Ok(()))
+            }
+            Err(error) => Ok(Err(error)),
         }
-        Ok(())
     }
 
     fn signer(&self, key: &PublicKey) -> Result<quorate_crypto::SecretKey, Wait> {
@@ -381,16 +448,19 @@ impl Part {
 }
 
 /// What these dealers dealt in a generation, as blocks up to a height hold it.
+///
+/// # Errors
+/// A block cannot be read. It may hold what is looked for.
 fn dealt_in_blocks(
-    past: &dyn Fn(Height) -> Vec<SharedFrame>,
+    past: &dyn Fn(Height) -> io::Result<Vec<SharedFrame>>,
     generation: &Generation,
     rules: Rules,
     to: Height,
     mut lacking: BTreeSet<ReplicaId>,
-) -> Vec<(ReplicaId, Bytes)> {
+) -> io::Result<Vec<(ReplicaId, Bytes)>> {
     let (mut height, mut found) = (generation.begun(), Vec::new());
     while height <= to && !lacking.is_empty() {
-        for frame in past(height) {
+        for frame in past(height)? {
             let Some(Ok(Step::Deal { dealer, dealing, .. })) = frame.step(rules) else { continue };
             let counts = generation.dealt().get(&dealer) == Some(&dealing_digest(&dealing));
             if counts && lacking.remove(&dealer) {
@@ -399,7 +469,7 @@ fn dealt_in_blocks(
         }
         height = height.next();
     }
-    found
+    Ok(found)
 }
 
 /// What follows from dealings.

@@ -200,8 +200,10 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
-/// The frames of the committed block at a height, as far as it is in the log.
-pub type Past = Arc<dyn Fn(quorate_core::Height) -> Vec<SharedFrame> + Send + Sync>;
+/// The frames of the committed block at a height; none if it is not in the log. An error says that
+/// it may be there.
+pub type Past =
+    Arc<dyn Fn(quorate_core::Height) -> std::io::Result<Vec<SharedFrame>> + Send + Sync>;
 
 /// A replica that runs.
 pub struct Running {

@@ -215,16 +215,16 @@ impl<T: Types> Arrivals<T> {
     }
 
     /// A body has come that is not verified yet, and whose proofs have this weight. Proposals are
-    /// given up that would rest on more than a block may. Whether one still waits for the body:
-    /// otherwise it is not worth to be verified.
-    pub fn weighs(&mut self, id: &FrameId, proofs: usize) -> bool {
-        for waiting in &mut self.by_peer {
+    /// given up that would rest on more than a block may: their proposers are returned.
+    pub fn weighs(&mut self, id: &FrameId, proofs: usize) -> Vec<ReplicaId> {
+        let mut unfit = Vec::new();
+        for (from, waiting) in self.by_peer.of_each_mut() {
             for arrival in waiting.iter_mut().filter(|arrival| arrival.lacks(id)) {
                 arrival.proofs.insert(*id, proofs);
             }
-            waiting.retain(Arrival::is_fit);
+            unfit.extend(waiting.extract_if(.., |arrival| !arrival.is_fit()).map(|_| from));
         }
-        self.lacks(id)
+        unfit
     }
 
     /// A body has come, from whomever.
@@ -338,7 +338,7 @@ mod tests {
     /// signatures.
     #[test]
     fn a_proposal_whose_bodies_rest_on_too_much_is_given_up_before_they_are_verified() {
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1);
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
         let bodies: Vec<FrameId> = (1..=4).map(|at| Digest([at; 32])).collect();
         arrivals.add(Time(0), ReplicaId(1), proposal_of(1, bodies.clone()), |_| None, |_| false);
         arrivals.add(
@@ -348,17 +348,16 @@ mod tests {
             |_| None,
             |_| false,
         );
-        assert!(arrivals.weighs(&bodies[0], MOST_PROOFS / 2));
-        assert!(
-            arrivals.weighs(&bodies[0], MOST_PROOFS / 2),
-            "it is one body, though it came twice"
-        );
-        assert!(arrivals.weighs(&bodies[1], MOST_PROOFS / 2));
-        assert!(!arrivals.weighs(&bodies[2], 1), "nobody waits for it any more");
-        assert!(!arrivals.weighs(&Digest([9; 32]), 1), "nobody ever did");
+        let nobody: [ReplicaId; 0] = [];
+        assert_eq!(arrivals.weighs(&bodies[0], MOST_PROOFS / 2), nobody);
+        // It is one body, though it comes twice.
+        assert_eq!(arrivals.weighs(&bodies[0], MOST_PROOFS / 2), nobody);
+        assert_eq!(arrivals.weighs(&bodies[1], MOST_PROOFS / 2), nobody);
+        assert_eq!(arrivals.weighs(&bodies[2], 1), [ReplicaId(1)], "whose proposal it was");
+        assert!(!arrivals.lacks(&bodies[2]), "nobody waits for it any more");
         // One frame alone may rest on more.
-        assert!(arrivals.weighs(&bodies[3], MOST_PROOFS + 1));
-        assert!(!arrivals.weighs(&bodies[3], UNFIT));
+        assert_eq!(arrivals.weighs(&bodies[3], MOST_PROOFS + 1), nobody);
+        assert_eq!(arrivals.weighs(&bodies[3], UNFIT), [ReplicaId(2)]);
         assert_eq!(arrivals.deadline(), None);
     }
 

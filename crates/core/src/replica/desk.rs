@@ -69,15 +69,15 @@ impl<S: StateMachine> Ledger for Desk<'_, S> {
         let taken = if filters { ancestors } else { BTreeSet::new() };
         let Settings { batch_commands, batch_bytes, .. } = *self.settings;
         let (is_taken, put_off) = (|id: &FrameId| taken.contains(id), Cell::new(None));
-        let proofs_of = |frame: &Frame| proofs_of(frame, self.committee);
-        let is_ready = |frame: &Frame| {
+        let proofs_of = |frame: &Frame| {
             let waits_until = self.waits_until(&frame.id());
             put_off.set(put_off.get().into_iter().chain(waits_until).min());
-            // None gets into an honest mempool; others would refuse the block.
-            waits_until.is_none() && proofs_of(frame) != UNFIT
+            // No unfit one gets into an honest mempool; others would refuse the block.
+            let proofs = waits_until.is_none().then(|| proofs_of(frame, self.committee));
+            proofs.filter(|proofs| *proofs != UNFIT)
         };
         let most = (batch_commands, batch_bytes);
-        let batch = self.mempool.ready_batch(&is_taken, &is_ready, &proofs_of, most.0, most.1);
+        let batch = self.mempool.ready_batch(&is_taken, &proofs_of, most.0, most.1);
         (self.batch, self.put_off) = (batch, Some(put_off.get()));
         self.batch.truncate(crate::ledger::block::MAX_FRAMES);
         self.batch.iter().map(|frame| frame.id()).collect()

@@ -185,7 +185,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         let bytes = bytes_of(&frames);
         // What is asked for is of a block of this epoch. A relayed frame may get into a later one.
         let rules = if relays { Rules::EVERY_FORMAT } else { self.membership.latest().rules() };
-        let frames = if relays { self.expected_frames(frames) } else { self.wanted_frames(frames) };
+        let frames =
+            if relays { self.expected_frames(frames) } else { self.wanted_frames(frames, fx) };
         let frames = self.unknown_frames(frames, rules);
         if !frames.is_empty() {
             let pending = Pending::Frames { relayed_by: relays.then_some(from), frames };
@@ -203,11 +204,20 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// Those of frames that were asked for that are worth their proofs: a proposal waits for them
     /// that rests on no more than a block may.
-    fn wanted_frames(&mut self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
+    fn wanted_frames(
+        &mut self,
+        mut frames: Vec<SharedFrame>,
+        fx: &mut Fx<P::Types>,
+    ) -> Vec<SharedFrame> {
         let (current, arrivals) = (self.membership.latest(), &mut self.payload.arrivals);
         frames.retain(|frame| match proofs_of(frame, current) {
             0 => true,
-            proofs => arrivals.weighs(&frame.id(), proofs),
+            proofs => {
+                for from in arrivals.weighs(&frame.id(), proofs) {
+                    fx.output(Action::Refused { from, reason: Refused::Unfit });
+                }
+                arrivals.lacks(&frame.id())
+            }
         });
         frames
     }

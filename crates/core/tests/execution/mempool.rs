@@ -236,7 +236,8 @@ fn frames_that_are_not_ready_hold_up_their_own_session_alone() {
     let pool = filled(&[&a1, &b1, &a3, &a2, &c1]);
     let ready = |held_up: &[&SharedFrame]| {
         let ids: BTreeSet<FrameId> = held_up.iter().map(|frame| frame.id()).collect();
-        pool.ready_batch(NO_ANCESTORS, &|it| !ids.contains(&it.id()), &|_| 0, PLENTY, PLENTY)
+        let proofs_of = |it: &Frame| (!ids.contains(&it.id())).then_some(0);
+        pool.ready_batch(NO_ANCESTORS, &proofs_of, PLENTY, PLENTY)
     };
     assert_eq!(ready(&[&a2]), [a1.clone(), b1.clone(), c1.clone()]);
     assert_eq!(ready(&[&a1, &c1]), std::slice::from_ref(&b1));
@@ -259,9 +260,9 @@ fn a_block_takes_proofs_of_so_much_weight_and_one_frame_whatever_it_weighs() {
     let batch = |weights: [usize; 4]| {
         let proofs_of = |frame: &Frame| {
             let at = frames.iter().position(|it| it.id() == frame.id());
-            weights[at.expect("it is in the pool")]
+            Some(weights[at.expect("it is in the pool")])
         };
-        pool.ready_batch(NO_ANCESTORS, &|_| true, &proofs_of, PLENTY, PLENTY).len()
+        pool.ready_batch(NO_ANCESTORS, &proofs_of, PLENTY, PLENTY).len()
     };
     assert_eq!(batch([0; 4]), 4);
     assert_eq!(batch([MOST_PROOFS / 2, 0, MOST_PROOFS / 2, 1]), 3);
@@ -285,11 +286,11 @@ fn a_replica_whose_frames_nobody_holds_delays_no_others() {
     pass_on(&mut pool, 2, held.clone());
     pool.insert(own.clone(), Origin::Relayed, Time(0), &no_sessions());
     let (ready, asked) = ([held.id(), own.id()], Cell::new(0));
-    let is_ready = |frame: &Frame| {
+    let proofs_of = |frame: &Frame| {
         asked.set(asked.get() + 1);
-        ready.contains(&frame.id())
+        ready.contains(&frame.id()).then_some(0)
     };
-    assert_eq!(pool.ready_batch(NO_ANCESTORS, &is_ready, &|_| 0, PLENTY, PLENTY), [held, own]);
+    assert_eq!(pool.ready_batch(NO_ANCESTORS, &proofs_of, PLENTY, PLENTY), [held, own]);
     assert!(asked.get() < 1100, "{}", asked.get());
 }
 

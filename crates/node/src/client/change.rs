@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{ClientSigner, Signer as _};
+use quorate_core::base::crypto::{ClientSigner, Scheme as _, Signature, Signer as _};
 use quorate_core::base::membership::{self, Governance, Rules};
 use quorate_core::base::wire::Encode as _;
 use quorate_core::client::message::{Program, Request, Response, ShareWord};
 use quorate_core::client::{ClientError, SessionConfig};
 use quorate_core::ledger::change::{Change, NextShares, Refusal, SignedChange};
 use quorate_core::ledger::execution::CHANGED;
-use quorate_core::{Committee, ReplicaId};
-use quorate_crypto::SecretKey;
+use quorate_core::{Committee, Digest, ReplicaId};
+use quorate_crypto::{MembersScheme, SecretKey};
 use tokio::task::JoinSet;
 
+use super::generation::{self, Fate};
 use super::succession::{Chain, Unreached, address, addresses, request_of};
-use super::{Authenticity, Client, ClientConfig, generation};
+use super::{Authenticity, Client, ClientConfig};
 use crate::config::{Cluster, Contact, Member};
 
 /// How long a change may take from its submission to the epoch that it begins.
@@ -190,7 +191,7 @@ pub fn approve(change: &mut SignedChange, current: &Committee, administrator: &S
 }
 
 /// Asks those who are to count, or are to have another key, whether they are ready, and adds their
-/// words. Returns who is not, and why.
+/// words, as far as their signatures hold. Returns who is not, and why.
 pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(ReplicaId, String)> {
     let chain = current.chain();
     let unsigned = SignedChange { ready: Vec::new(), shares: None, ..change.clone() };
@@ -213,52 +214,90 @@ pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(Repl
         asking.spawn(async move { (replica, request_of(replica, address, chain, &request).await) });
     }
     change.ready.clear();
-    let mut shared = Vec::new();
+    let mut words = Vec::new();
     while let Some(Ok((replica, answer))) = asking.join_next().await {
-        match answer {
-            Ok(Response::Ready { signature, .. }) => change.ready.push((replica, signature)),
-            Ok(Response::ReadyWithShares { word, .. }) => shared.push((replica, *word)),
-            Ok(Response::NotReady { reason, .. }) => {
-                missing.push((replica, String::from_utf8_lossy(&reason).into_owned()));
-            }
-            Ok(_) => missing.push((replica, "it answers something else".to_owned())),
-            Err(error) => missing.push((replica, error.to_string())),
+        let word = match answer {
+            Ok(Response::Ready { signature, .. }) => Ok(Word { ready: signature, shares: None }),
+            Ok(Response::ReadyWithShares { word, .. }) => Ok(Word::with_shares(replica, *word)),
+            Ok(Response::NotReady { reason, .. }) => Err(generation::printable(&reason)),
+            Ok(_) => Err("it answers something else".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match word {
+            Ok(word) => words.push((replica, word)),
+            Err(why) => missing.push((replica, why)),
         }
     }
-    missing.extend(take_shared(change, shared));
+    let (words, forged) = genuine(&unsigned.change, &chain, words);
+    missing.extend(forged);
+    missing.extend(take(change, words));
     change.ready.sort_unstable_by_key(|(id, _)| *id);
     missing.sort_unstable_by_key(|(id, _)| *id);
     missing
 }
 
-/// Takes the words of members that came to a threshold key: those of most that came to the same.
-/// Returns the others.
-fn take_shared(
-    change: &mut SignedChange,
-    mut words: Vec<(ReplicaId, ShareWord)>,
-) -> Vec<(ReplicaId, String)> {
-    words.sort_by_key(|(id, word)| (word.generation, word.keys.digest(), *id));
-    let same = |one: &(_, ShareWord), next: &(_, ShareWord)| {
-        one.1.generation == next.1.generation && one.1.keys == next.1.keys
+/// A next member's word for a change.
+struct Word {
+    ready: Signature,
+    /// The key that it came to, and its own signature by its share.
+    shares: Option<Box<NextShares>>,
+}
+
+impl Word {
+    fn with_shares(replica: ReplicaId, word: ShareWord) -> Self {
+        let ShareWord { generation, keys, ready, possession } = word;
+        // A learner has none.
+        let possessions = keys.key(replica).map(|_| (replica, possession)).into_iter().collect();
+        let shares = Some(Box::new(NextShares { generation, keys, possessions }));
+        Self { ready, shares }
+    }
+}
+
+/// The words whose signatures hold. The others are returned apart, by name: replicas would refuse
+/// the whole change for the sake of one, as a fault of the client that sends it.
+fn genuine(
+    change: &Change,
+    chain: &Digest,
+    words: Vec<(ReplicaId, Word)>,
+) -> (Vec<(ReplicaId, Word)>, Vec<(ReplicaId, String)>) {
+    let scheme = MembersScheme::default();
+    let holds = |(replica, word): &(ReplicaId, Word)| {
+        let (approvals, ready) = (Vec::new(), vec![(*replica, word.ready)]);
+        let alone =
+            SignedChange { change: change.clone(), approvals, ready, shares: word.shares.clone() };
+        let checks = alone.checks(chain);
+        // A key that is none of Ed25519 has no check, and its word counts for nothing.
+        let wanted = 1 + word.shares.as_ref().map_or(0, |shares| shares.possessions.len());
+        checks.len() == wanted && scheme.verify(&checks).into_iter().all(|holds| holds)
     };
-    let most = words.chunk_by(same).max_by_key(|same| same.len()).unwrap_or_default();
-    let Some((_, first)) = most.first() else {
+    let (genuine, forged): (Vec<_>, Vec<_>) = words.into_iter().partition(holds);
+    let why = "its signature under the change does not hold: it lies, or has another key than the \
+               change gives it";
+    (genuine, forged.into_iter().map(|(id, _)| (id, why.to_owned())).collect())
+}
+
+/// Takes the words into a change: where members came to a threshold key, those of most that came to
+/// the same. Returns the others.
+fn take(change: &mut SignedChange, words: Vec<(ReplicaId, Word)>) -> Vec<(ReplicaId, String)> {
+    let same = |one: &Word, other: &Word| match (&one.shares, &other.shares) {
+        (Some(one), Some(other)) => one.generation == other.generation && one.keys == other.keys,
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    let like = |word: &Word| words.iter().filter(|(_, other)| same(word, other)).count();
+    let Some((_, first)) = words.iter().max_by_key(|(_, word)| like(word)) else {
         change.shares = None;
         return Vec::new();
     };
-    let (generation, keys) = (first.generation, first.keys.clone());
-    // Words without shares are for another change.
-    let plain = std::mem::take(&mut change.ready).into_iter().map(|(id, _)| id);
-    let others =
-        words.iter().filter(|(_, word)| word.generation != generation || word.keys != keys);
-    let others = others.map(|(id, _)| *id).chain(plain);
-    let others = others.map(|id| (id, "it sees the key generation otherwise".to_owned())).collect();
+    let (most, others): (Vec<_>, Vec<_>) = words.iter().partition(|(_, word)| same(first, word));
     change.ready = most.iter().map(|(id, word)| (*id, word.ready)).collect();
-    let dealt = most.iter().filter(|(id, _)| keys.key(*id).is_some());
-    let mut possessions: Vec<_> = dealt.map(|(id, word)| (*id, word.possession)).collect();
-    possessions.sort_unstable_by_key(|(id, _)| *id);
-    change.shares = Some(Box::new(NextShares { generation, keys, possessions }));
-    others
+    change.shares = first.shares.clone();
+    if let Some(shares) = &mut change.shares {
+        let possessions = most.iter().filter_map(|(_, word)| word.shares.as_ref());
+        shares.possessions = possessions.flat_map(|it| it.possessions.clone()).collect();
+        shares.possessions.sort_unstable_by_key(|(id, _)| *id);
+    }
+    let why = "it sees the key generation otherwise";
+    others.into_iter().map(|(id, _)| (*id, why.to_owned())).collect()
 }
 
 /// Why the members are the same as before, or it is not known whether they are.
@@ -303,20 +342,37 @@ pub async fn submit(
     change.judge(current, current.opening())?;
     tokio::select! {
         done = carried_out(change.to_command(), cluster, chain, client) => drop(done?),
-        () = generation::moves_on(change, chain) => return Err(ChangeError::Stale),
+        fate = generation::becomes_of_change(change, chain) => match fate {
+            Fate::Refused(generation::Refusal::Stale) => return Err(ChangeError::Stale),
+            Fate::Refused(refusal) => return Err(ChangeError::RefusedThere(refusal.to_string())),
+            // By this change or by another one: its members tell.
+            Fate::Done | Fate::EpochEnded => {}
+        },
     }
     let next = change.change.ends.next();
     let begins = async {
         loop {
             chain.catch_up().await?;
-            if chain.committee().epoch() >= next {
-                return Ok(());
+            let begun = chain.committees().iter().find(|committee| committee.epoch() == next);
+            match begun {
+                Some(committee) if has_members(committee, &change.change) => return Ok(()),
+                Some(_) => {
+                    let (found, current) = (change.change.ends, chain.committee().epoch());
+                    return Err(Refusal::Epoch { found, current }.into());
+                }
+                None => {}
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
     let begun = tokio::time::timeout(BEGINS_WITHIN, begins).await;
     begun.unwrap_or(Err(ChangeError::NotBegun(next.0)))
+}
+
+/// Whether the members of a committee are those of a change. Vacant ids at the end name nobody.
+fn has_members(committee: &Committee, change: &Change) -> bool {
+    let used = change.members.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    committee.members() == &change.members[..used]
 }
 
 /// What the members of a committee say of their programs; or why one says nothing.

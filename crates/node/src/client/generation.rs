@@ -5,20 +5,25 @@
 //! begins a generation with them. The members do the rest by themselves; then they give their words
 //! for the change ([`gather`](super::change::gather)).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{ClientSigner, ENCRYPTION_PROOF_BYTES, PublicKey, Signer as _};
+use quorate_core::base::crypto::{
+    Check, ClientSigner, ENCRYPTION_PROOF_BYTES, PublicKey, Scheme as _, Signer as _,
+};
 use quorate_core::base::wire::{DecodeError, Encode, Reader, put_bytes};
 use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, OfferedKey, Request, Response};
 use quorate_core::ledger::approvals::Approvals;
 use quorate_core::ledger::change::{Change, SignedChange};
 use quorate_core::ledger::generation::{Dealer, Generation, Plan, Standing, Step};
-use quorate_core::{Committee, ReplicaId};
-use quorate_crypto::SecretKey;
+use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
+use quorate_crypto::{MembersScheme, SecretKey};
 use tokio::task::JoinSet;
+
+pub use quorate_core::ledger::generation::Refusal;
 
 use super::change::{ChangeError, carried_out};
 use super::succession::{Chain, addresses, request_of};
@@ -52,6 +57,78 @@ impl Begin {
     }
 }
 
+/// What a member says of the key generation; or why it says nothing.
+pub type Word = (ReplicaId, Result<Generating, String>);
+
+/// How the key generations of an epoch stand, as members say of which one is correct.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witnessed {
+    /// A correct member has executed this height.
+    pub height: Height,
+    /// The serial of the next generation.
+    pub next_serial: u64,
+    /// The latest generation.
+    pub current: Option<Generation>,
+}
+
+/// How the key generations of the epoch of `current` stand. Members at work differ for a moment,
+/// and a liar says anything: what counts is the same word of members that weigh f + 1, and of such
+/// words the latest. `None`: they do not agree.
+#[must_use]
+pub fn witnessed(current: &Committee, said: &[Word]) -> Option<Witnessed> {
+    let of_epoch = || words_of(current, said);
+    let mut named: BTreeMap<Vec<u8>, (&Generating, usize)> = BTreeMap::new();
+    for (id, told) in of_epoch() {
+        let mut same = told.next_serial.to_bytes();
+        told.current.encode(&mut same);
+        named.entry(same).or_insert((told, 0)).1 += current.weight(id);
+    }
+    // All that a generation has of this kind only grows.
+    let age = |told: &Generating| {
+        let of = |it: &Generation| it.dealt().len() + it.disqualified().len();
+        (told.next_serial, told.current.as_ref().map_or(0, of))
+    };
+    let agreed = named.values().filter(|(_, weight)| *weight >= current.honest_witness());
+    let (latest, _) = agreed.max_by_key(|(told, _)| age(told))?;
+    let heights = of_epoch().map(|(id, told)| (told.height, current.weight(id)));
+    Some(Witnessed {
+        height: reached(heights.collect(), current.honest_witness()).unwrap_or_default(),
+        next_serial: latest.next_serial,
+        current: latest.current.clone(),
+    })
+}
+
+/// What members of a committee say that are in its epoch.
+fn words_of<'a>(
+    current: &'a Committee,
+    said: &'a [Word],
+) -> impl Iterator<Item = (ReplicaId, &'a Generating)> {
+    let told = said.iter().filter_map(|(id, told)| Some((*id, told.as_ref().ok()?)));
+    told.filter(|(_, told)| told.epoch == current.epoch())
+}
+
+/// The greatest height that members of so much weight have reached by their words.
+fn reached(mut heights: Vec<(Height, usize)>, needed: usize) -> Option<Height> {
+    heights.sort_unstable_by(|one, next| next.cmp(one));
+    let mut weight = 0;
+    let reaches = heights.iter().find(|(_, more)| {
+        weight += more;
+        weight >= needed
+    });
+    reaches.map(|(height, _)| *height)
+}
+
+/// The serial of the next generation: the highest one of which members say the same that weigh
+/// f + 1.
+fn serial_of(current: &Committee, said: &[Word]) -> Option<u64> {
+    let mut named: BTreeMap<u64, usize> = BTreeMap::new();
+    for (id, told) in words_of(current, said) {
+        *named.entry(told.next_serial).or_default() += current.weight(id);
+    }
+    let agreed = named.into_iter().filter(|(_, weight)| *weight >= current.honest_witness());
+    agreed.map(|(serial, _)| serial).max()
+}
+
 /// Whether a change needs a fresh threshold key: those that count are to be others, or to have
 /// other keys or weights.
 #[must_use]
@@ -67,10 +144,7 @@ pub fn is_needed(change: &Change, current: &Committee) -> bool {
 
 /// What members say of the key generation; or why one says nothing. Where a change is named, next
 /// members offer an encryption key as well.
-pub async fn told(
-    committee: &Committee,
-    change: Option<&Change>,
-) -> Vec<(ReplicaId, Result<Generating, String>)> {
+pub async fn told(committee: &Committee, change: Option<&Change>) -> Vec<Word> {
     let chain = committee.chain();
     let mut asking = JoinSet::new();
     let next = |id: ReplicaId| {
@@ -86,9 +160,7 @@ pub async fn told(
     while let Some(Ok((replica, answer))) = asking.join_next().await {
         let answer = match answer {
             Ok(Response::Generation { generating, .. }) => Ok(*generating),
-            Ok(Response::NotReady { reason, .. }) => {
-                Err(String::from_utf8_lossy(&reason).into_owned())
-            }
+            Ok(Response::NotReady { reason, .. }) => Err(printable(&reason)),
             Ok(_) => Err("it answers something else".to_owned()),
             Err(error) => Err(error.to_string()),
         };
@@ -100,11 +172,7 @@ pub async fn told(
 /// The generation that is under way for a change, if members of which one is correct say the same,
 /// and a key may still come of it.
 #[must_use]
-pub fn under_way(
-    change: &Change,
-    current: &Committee,
-    said: &[(ReplicaId, Result<Generating, String>)],
-) -> Option<Plan> {
+pub fn under_way(change: &Change, current: &Committee, said: &[Word]) -> Option<Plan> {
     let mut named: BTreeMap<Vec<u8>, (Plan, Vec<ReplicaId>)> = BTreeMap::new();
     for (replica, told) in said {
         let Ok(Generating { height, current: Some(generation), .. }) = told else { continue };
@@ -119,79 +187,133 @@ pub fn under_way(
     let is_said = |(_, by): &&(Plan, Vec<ReplicaId>)| {
         current.weight_of(by.iter().copied()) >= current.honest_witness()
     };
-    named.values().find(is_said).map(|(plan, _)| plan.clone())
+    let agreed = named.values().filter(is_said).map(|(plan, _)| plan);
+    agreed.max_by_key(|plan| plan.serial).cloned()
 }
 
-/// Whether a change names a generation as it stands no more, as members of which one is correct
-/// say: a dealing or a complaint came after the words of its members.
-#[must_use]
-pub fn is_stale(
+/// What became of a change or of the beginning of a generation while it was submitted, as members
+/// say of which one is correct. Replicas do not order what could not be carried out, nor tell why:
+/// each may be ahead of it, or behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was carried out.
+    Done,
+    /// It is refused from now on.
+    Refused(Refusal),
+    /// Its epoch has ended.
+    EpochEnded,
+}
+
+/// The serial of the generation with this digest, if anybody names one: the digest proves it.
+fn serial_with(generation: &Digest, said: &[Word]) -> Option<u64> {
+    let told = said.iter().filter_map(|(_, told)| told.as_ref().ok()?.current.as_ref());
+    let named = told.filter(|it| it.digest() == *generation).map(|it| it.plan().serial);
+    named.max()
+}
+
+/// What became of a change that brings shares of the generation with this serial, if it is known;
+/// `None`: nothing yet.
+///
+/// Members that are behind tell of earlier generations. Where a change was carried out, its
+/// generation is over, and none is under way. So neither says that a change is refused.
+fn fate_of_change(
     change: &SignedChange,
+    serial: Option<u64>,
     current: &Committee,
-    said: &[(ReplicaId, Result<Generating, String>)],
-) -> bool {
-    let Some(shares) = &change.shares else { return false };
-    let stands_otherwise = |told: &Generating| {
-        let generation = told.current.as_ref().filter(|_| told.epoch == current.epoch());
-        generation.is_some_and(|generation| generation.digest() != shares.generation)
+    said: &[Word],
+) -> Option<Fate> {
+    let shares = change.shares.as_ref()?;
+    let planned = change.change.digest();
+    fate(current, said, |told| {
+        let generation = told.current.as_ref()?;
+        let (plan, open_to) = (generation.plan(), generation.open_to());
+        let (qualified, needed) = (generation.qualified().count(), plan.quorum());
+        let has_gone_on = generation.digest() != shares.generation;
+        let Some(serial) = serial else {
+            return (plan.change == planned).then_some(Fate::Refused(Refusal::Stale));
+        };
+        Some(Fate::Refused(match plan.serial.cmp(&serial) {
+            Ordering::Less => return None,
+            Ordering::Greater if plan.change != planned => Refusal::OtherChange,
+            _ if told.height.next() > open_to => Refusal::Expired(open_to),
+            _ if has_gone_on => Refusal::Stale,
+            _ if qualified < needed => Refusal::TooFew { qualified, needed },
+            _ => return None,
+        }))
+    })
+}
+
+/// What became of the beginning of a generation; `None`: nothing yet.
+fn fate_of_begin(begin: &Begin, current: &Committee, said: &[Word]) -> Option<Fate> {
+    let found = begin.plan.serial;
+    fate(current, said, |told| match &told.current {
+        Some(generation) if *generation.plan() == begin.plan => Some(Fate::Done),
+        _ if told.next_serial <= found => None,
+        _ => Some(Fate::Refused(Refusal::Serial { found, next: told.next_serial })),
+    })
+}
+
+/// What members that weigh f + 1 say of something.
+fn fate(
+    current: &Committee,
+    said: &[Word],
+    judge: impl Fn(&Generating) -> Option<Fate>,
+) -> Option<Fate> {
+    let told = said.iter().filter_map(|(id, told)| Some((*id, told.as_ref().ok()?)));
+    let fates = told.filter_map(|(id, told)| {
+        let fate = match told.epoch.cmp(&current.epoch()) {
+            Ordering::Less => None,
+            Ordering::Equal => judge(told),
+            Ordering::Greater => Some(Fate::EpochEnded),
+        };
+        Some((fate?, current.weight(id)))
+    });
+    let fates: Vec<(Fate, usize)> = fates.collect();
+    let is_said = |(fate, _): &&(Fate, usize)| {
+        let same = fates.iter().filter(|(other, _)| other == fate);
+        same.map(|(_, weight)| weight).sum::<usize>() >= current.honest_witness()
     };
-    let otherwise = said.iter().filter(|(_, told)| told.as_ref().is_ok_and(stands_otherwise));
-    current.weight_of(otherwise.map(|(id, _)| *id)) >= current.honest_witness()
+    fates.iter().find(is_said).map(|(fate, _)| fate.clone())
 }
 
-/// Waits until a change [is stale](is_stale). Replicas do not order such a change, nor tell why:
-/// each may be ahead of the change, or behind it.
-pub(super) async fn moves_on(change: &SignedChange, chain: &Chain) {
-    if change.shares.is_none() {
-        return std::future::pending().await;
-    }
+/// Waits until something became of a change, by the words of members.
+pub(super) async fn becomes_of_change(change: &SignedChange, chain: &Chain) -> Fate {
+    let Some(shares) = &change.shares else { return std::future::pending().await };
+    let mut serial = None;
+    becomes(chain, |current, said| {
+        serial = serial.or_else(|| serial_with(&shares.generation, said));
+        fate_of_change(change, serial, current, said)
+    })
+    .await
+}
+
+async fn becomes(chain: &Chain, mut look: impl FnMut(&Committee, &[Word]) -> Option<Fate>) -> Fate {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if is_stale(change, chain.committee(), &told(chain.committee(), None).await) {
-            return;
+        if let Some(fate) = look(chain.committee(), &told(chain.committee(), None).await) {
+            return fate;
         }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-/// The generation as most members see it: that of the highest state in which it is.
-#[must_use]
-pub fn newest(
-    said: &[(ReplicaId, Result<Generating, String>)],
-) -> Option<(&Generating, &Generation)> {
-    let told = said.iter().filter_map(|(_, told)| told.as_ref().ok());
-    let newest = told.max_by_key(|told| (told.epoch, told.height))?;
-    Some((newest, newest.current.as_ref()?))
 }
 
 /// A generation for a change, with the encryption keys that its next members told; not signed by
-/// anybody.
+/// anybody. Nothing in it rests on the word of one member: its serial is the one that members of
+/// weight f + 1 say, and each key is proved.
 ///
 /// # Errors
-/// The members without a key, and why.
+/// The members without a key, and why. Whoever lies is among them, and nobody else for its sake.
 pub fn plan(
     change: &Change,
-    said: &[(ReplicaId, Result<Generating, String>)],
+    current: &Committee,
+    said: &[Word],
 ) -> Result<Begin, Vec<(ReplicaId, String)>> {
+    let Some(serial) = serial_of(current, said) else { return Err(without_serial(said)) };
     let (mut dealers, mut proofs, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    let of_epoch = said.iter().filter_map(|(_, told)| told.as_ref().ok());
-    let of_epoch = of_epoch.filter(|told| told.epoch == change.ends);
-    let serial = of_epoch.map(|told| told.next_serial).max().unwrap_or(1);
     for (id, member) in change.members.iter().enumerate() {
         let Some(member) = member.as_ref().filter(|member| !member.is_learner()) else { continue };
         let id = ReplicaId(id as u16);
-        let told = said.iter().find(|(replica, _)| *replica == id).map(|(_, told)| told);
-        let found = match told {
-            None => Err("it is no member yet: add it as a learner first".to_owned()),
-            Some(Err(why)) => Err(why.clone()),
-            Some(Ok(told)) if told.epoch != change.ends || told.next_serial != serial => {
-                Err("it has not caught up".to_owned())
-            }
-            Some(Ok(told)) => {
-                told.encryption.ok_or_else(|| String::from_utf8_lossy(&told.waits_for).into_owned())
-            }
-        };
         let key: Result<[u8; 32], _> = member.key.as_bytes().try_into();
-        match (found, key) {
+        match (offer_of(id, said, (change.ends, serial)), key) {
             (Ok(OfferedKey { key: encryption, proof }), Ok(key)) => {
                 dealers.push(Dealer { id, key: PublicKey(key), encryption });
                 proofs.push(proof);
@@ -200,12 +322,79 @@ pub fn plan(
             (_, Err(_)) => missing.push((id, "its key is none of Ed25519".to_owned())),
         }
     }
-    if !missing.is_empty() {
-        return Err(missing);
+    let (ends, digest) = (change.ends, change.digest());
+    let plan = Plan { ends, serial, change: digest, open_blocks: OPEN_BLOCKS, dealers };
+    let begin = Begin { plan, proofs, approvals: Vec::new() };
+    missing.extend(unproved(&begin, current));
+    if missing.is_empty() {
+        let former = witnessed(current, said).and_then(|it| it.current);
+        missing = used_again(&begin.plan, former.as_ref().map(Generation::plan));
     }
-    let (ends, change) = (change.ends, change.digest());
-    let plan = Plan { ends, serial, change, open_blocks: OPEN_BLOCKS, dealers };
-    Ok(Begin { plan, proofs, approvals: Vec::new() })
+    missing.sort_by_key(|(id, _)| *id);
+    if missing.is_empty() { Ok(begin) } else { Err(missing) }
+}
+
+/// Why there is no plan: members do not agree which generation is the next one.
+fn without_serial(said: &[Word]) -> Vec<(ReplicaId, String)> {
+    let why = |told: &Result<Generating, String>| match told {
+        Err(why) => why.clone(),
+        Ok(told) => format!(
+            "it says that the next key generation is {} of epoch {}, and too few members say the same",
+            told.next_serial, told.epoch
+        ),
+    };
+    said.iter().map(|(id, told)| (*id, why(told))).collect()
+}
+
+/// The encryption key that a member offers for the generation of this epoch and serial.
+fn offer_of(id: ReplicaId, said: &[Word], place: (Epoch, u64)) -> Result<OfferedKey, String> {
+    let told = said.iter().find(|(replica, _)| *replica == id).map(|(_, told)| told);
+    let told = told.ok_or("it is no member yet: add it as a learner first")?.as_ref()?;
+    match (told.epoch, told.next_serial).cmp(&place) {
+        Ordering::Less => Err("it has not caught up".to_owned()),
+        Ordering::Greater => Err(format!(
+            "it says that the next key generation is {} of epoch {}, and the others say {} of epoch {}",
+            told.next_serial, told.epoch, place.1, place.0
+        )),
+        Ordering::Equal => told.encryption.ok_or_else(|| printable(&told.waits_for)),
+    }
+}
+
+/// The dealers of a plan that did not prove that they have the secret half of their encryption
+/// keys. A proof for another member or another generation is none.
+#[must_use]
+pub fn unproved(begin: &Begin, current: &Committee) -> Vec<(ReplicaId, String)> {
+    let Begin { plan, proofs, .. } = begin;
+    let check = |(dealer, proof): (&Dealer, &[u8; ENCRYPTION_PROOF_BYTES])| {
+        let context = dealer.possession(&current.chain(), plan.ends, plan.serial);
+        Check::EncryptionKey { context, key: dealer.encryption, proof: *proof }
+    };
+    let checks: Vec<Check> = plan.dealers.iter().zip(proofs).map(check).collect();
+    let verdicts = MembersScheme::default().verify(&checks);
+    let proved = plan.dealers.iter().zip(verdicts.into_iter().chain(std::iter::repeat(false)));
+    let failed = proved.filter(|(_, holds)| !holds).map(|(dealer, _)| dealer.id);
+    let why = "it does not prove that the encryption key which it offers is its own: it lies, or is broken";
+    failed.map(|id| (id, why.to_owned())).collect()
+}
+
+/// The dealers whose encryption keys, which they proved, were used in the plan before, or are those
+/// of another dealer as well.
+fn used_again(plan: &Plan, former: Option<&Plan>) -> Vec<(ReplicaId, String)> {
+    let former = former.into_iter().flat_map(|former| &former.dealers);
+    let used: Vec<_> = former.map(|dealer| dealer.encryption).collect();
+    let again = plan.dealers.iter().filter(|dealer| {
+        let same = |other: &&Dealer| other.encryption == dealer.encryption;
+        used.contains(&dealer.encryption) || plan.dealers.iter().filter(same).count() > 1
+    });
+    let why =
+        "it offers an encryption key that was used before: it lies, or its files were put back";
+    again.map(|dealer| (dealer.id, why.to_owned())).collect()
+}
+
+/// What a member says, without what would control a terminal: programs write in ASCII.
+#[must_use]
+pub fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|it| matches!(it, ' '..='~')).collect()
 }
 
 /// Adds the approval of an administrator, in place of an earlier one of the same.
@@ -216,17 +405,29 @@ pub fn approve(begin: &mut Begin, current: &Committee, administrator: &SecretKey
     begin.approvals.push((key, signature));
 }
 
-/// Begins a generation, in a session of `client`.
+/// Begins a generation, in a session of `client`, or hears from members that it has begun.
 ///
 /// # Errors
-/// [`ChangeError`].
+/// [`ChangeError`]: also if members say that another one was begun before it.
 pub async fn begin(
     begin: &Begin,
     cluster: &Cluster,
     chain: &Chain,
     client: Arc<dyn ClientSigner>,
 ) -> Result<(), ChangeError> {
-    carried_out(begin.clone().into_step().to_command(), cluster, chain, client).await.map(drop)
+    let step = begin.clone().into_step().to_command();
+    let becomes = becomes(chain, |current, said| fate_of_begin(begin, current, said));
+    let fate = tokio::select! {
+        done = carried_out(step, cluster, chain, client) => return done.map(drop),
+        fate = becomes => fate,
+    };
+    let (found, current) = (begin.plan.ends, begin.plan.ends.next());
+    let refusal = match fate {
+        Fate::Done => return Ok(()),
+        Fate::Refused(refusal) => refusal,
+        Fate::EpochEnded => Refusal::Epoch { found, current },
+    };
+    Err(ChangeError::RefusedThere(refusal.to_string()))
 }
 
 /// A change as administrators hand it on in a file, with the generation that it needs.
@@ -267,89 +468,4 @@ pub fn of_file(bytes: &[u8]) -> Result<(SignedChange, Option<Begin>), DecodeErro
 }
 
 #[cfg(test)]
-mod tests {
-    use quorate_core::base::crypto::{ShareKeys, Signature};
-    use quorate_core::base::membership::{Governance, Member, Opening, ReplicaKey, Rules};
-    use quorate_core::ledger::change::NextShares;
-    use quorate_core::ledger::generation::Generations;
-    use quorate_core::{Digest, Epoch, Height};
-    use quorate_crypto::bls::threshold;
-
-    use super::*;
-
-    fn key(number: u8) -> PublicKey {
-        SecretKey::from_seed(&[number; 32]).public_key()
-    }
-
-    fn committee() -> Committee {
-        let members = (0..4).map(|id| Some(Member::new(ReplicaKey::from(key(id).0)))).collect();
-        let governance = Governance { administrators: vec![key(100)], approvals: 1 };
-        let opening = Opening { after: Digest([1; 32]), height: Height(0) };
-        let own = Committee::with_members(opening.after, Epoch(0), opening, members, governance);
-        let dealt = threshold::deal(4, 3).unwrap();
-        let keys = dealt.shares.iter().map(|share| share.public_key());
-        let keys = (0..4).map(ReplicaId).zip(keys).collect();
-        let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
-        own.unwrap().under(rules).with_shares(ShareKeys::new(3, keys).unwrap()).unwrap()
-    }
-
-    /// A change that names this generation.
-    fn change(committee: &Committee, generation: Digest) -> SignedChange {
-        let (members, rules) = (committee.members().to_vec(), committee.rules());
-        let governance = committee.governance().clone();
-        let change = Change { ends: Epoch(0), members, governance, rules };
-        let keys = (**committee.shares().unwrap()).clone();
-        let shares = NextShares { generation, keys, possessions: Vec::new() };
-        let (approvals, ready) = (Vec::new(), Vec::new());
-        SignedChange { change, approvals, ready, shares: Some(Box::new(shares)) }
-    }
-
-    fn step(committee: &Committee, before: &Generations, step: &Step) -> Generations {
-        before.after(step, committee, Height(1)).unwrap().0
-    }
-
-    /// Replicas do not order a change that names an earlier standing, and a client that went on
-    /// with it would wait in vain.
-    #[test]
-    fn a_change_is_stale_once_a_correct_member_says_that_the_generation_has_gone_on() {
-        let committee = committee();
-        let change_of = change(&committee, Digest::default()).change.digest();
-        let dealers = (0..4).map(|id: u8| {
-            let encryption = [id + 1; 32];
-            Dealer { id: ReplicaId(id.into()), key: key(id), encryption }
-        });
-        let dealers = dealers.collect();
-        let plan = Plan { ends: Epoch(0), serial: 1, change: change_of, open_blocks: 100, dealers };
-        let approvals = vec![(key(100), Signature::NONE)];
-        let begins = Step::Begin { plan: plan.clone(), proofs: vec![[0; 64]; 4], approvals };
-        let begun = step(&committee, &Generations::default(), &begins);
-        let (dealing, signature) = (Bytes::from_static(b"dealt"), Signature::NONE);
-        let deals = Step::Deal { plan, dealer: ReplicaId(0), dealing, signature };
-        let dealt = step(&committee, &begun, &deals);
-        let told = |epoch: u64, generations: &Generations| Generating {
-            epoch: Epoch(epoch),
-            height: Height(2),
-            next_serial: 2,
-            current: generations.current().cloned(),
-            encryption: None,
-            waits_for: Bytes::new(),
-        };
-        let said = |of: [&Generations; 4], epoch| -> Vec<_> {
-            of.iter().zip(0..).map(|(it, id)| (ReplicaId(id), Ok(told(epoch, it)))).collect()
-        };
-        let stale = |change: &SignedChange, said: &[_]| is_stale(change, &committee, said);
-        let early = change(&committee, begun.current().unwrap().digest());
-        assert!(!stale(&early, &said([&begun; 4], 0)));
-        assert!(!stale(&early, &said([&dealt, &begun, &begun, &begun], 0)), "one may lie");
-        assert!(stale(&early, &said([&dealt, &dealt, &begun, &begun], 0)));
-        let late = change(&committee, dealt.current().unwrap().digest());
-        assert!(!stale(&late, &said([&dealt; 4], 0)));
-        // Its epoch has ended: it was made, or another one.
-        assert!(!stale(&early, &said([&dealt; 4], 1)));
-        let mut silent = said([&dealt; 4], 0);
-        silent.iter_mut().skip(1).for_each(|it| it.1 = Err("no answer".to_owned()));
-        assert!(!stale(&early, &silent));
-        let plain = SignedChange { shares: None, ..early };
-        assert!(!stale(&plain, &said([&dealt; 4], 0)), "it names no generation");
-    }
-}
+mod tests;

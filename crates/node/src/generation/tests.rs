@@ -29,7 +29,7 @@ fn plan_of(folder: &std::path::Path) -> Plan {
 /// The key of a member, as it finds it on disk.
 fn own(folder: &std::path::Path, plan: &Plan, id: u16) -> Own {
     let public = &plan.dealers[usize::from(id)].encryption;
-    let key = files(folder, id).decryption(plan.ends, plan.serial, public).unwrap();
+    let key = files(folder, id).decryption(plan.ends, plan.serial, public).unwrap().unwrap();
     Some((usize::from(id), Arc::new(key)))
 }
 
@@ -70,7 +70,7 @@ fn a_member_that_was_killed_at_any_instant_deals_the_same_and_comes_to_the_same_
         let again = again.share.unwrap();
         assert_eq!(again.to_bytes(), share.to_bytes());
         files(folder, 2).keep_share(plan.ends.next(), &again).unwrap();
-        let found = files(folder, 2).share(&key).unwrap();
+        let found = files(folder, 2).share(&key).unwrap().unwrap();
         assert_eq!(found.to_bytes(), share.to_bytes());
     }
 }
@@ -106,18 +106,22 @@ fn what_members_dealt_is_found_in_the_blocks_that_hold_it() {
         )
     };
     let past = |height: Height| match height {
-        Height(8) => vec![frame(0, &Bytes::from_static(b"refused")), frame(0, &dealings[0])],
-        Height(9) => vec![frame(1, &dealings[1])],
-        _ => Vec::new(),
+        Height(8) => Ok(vec![frame(0, &Bytes::from_static(b"refused")), frame(0, &dealings[0])]),
+        Height(9) => Ok(vec![frame(1, &dealings[1])]),
+        Height(21) => Err(io::Error::other("the disk is broken")),
+        _ => Ok(Vec::new()),
     };
     let found = |to, lacking: &[u16]| {
         let lacking = lacking.iter().map(|id| ReplicaId(*id)).collect();
-        dealt_in_blocks(&past, &generation, rules, Height(to), lacking)
+        dealt_in_blocks(&past, &generation, rules, Height(to), lacking).ok()
     };
     let [one, another] = dealings.clone();
-    assert_eq!(found(20, &[0, 1, 2]), [(ReplicaId(0), one), (ReplicaId(1), another.clone())]);
-    assert_eq!(found(20, &[1]), [(ReplicaId(1), another)]);
-    assert!(found(8, &[1]).is_empty());
+    let another = (ReplicaId(1), another);
+    assert_eq!(found(20, &[0, 1, 2]), Some(vec![(ReplicaId(0), one), another.clone()]));
+    assert_eq!(found(20, &[1]), Some(vec![another.clone()]));
+    assert_eq!(found(8, &[1]), Some(Vec::new()));
+    assert_eq!(found(21, &[2]), None, "who cannot read does not know what is there");
+    assert_eq!(found(21, &[1]), Some(vec![another]), "it is not read any further");
 }
 
 /// What a dealer gave another member is shown by that member alone, and the others make a key

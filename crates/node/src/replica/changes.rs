@@ -18,9 +18,11 @@
 //!
 //! Steps of key generations have the same allowance. Members alone send such as are looked at
 //! (`Members::expects`). A member that signed one whose proof does not hold lies, and is not
-//! listened to any more in that generation: so no member uses the allowance up.
+//! listened to any more in that generation. Sound steps may be sent in sessions in which they are
+//! never carried out, so few of each member are verified ([`Steps`]). So no member uses the
+//! allowance up.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,7 +35,7 @@ use quorate_core::ledger::change::SignedChange;
 use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::generation::Step;
 use quorate_core::protocols::protocol::Types;
-use quorate_core::{Epoch, planted};
+use quorate_core::{Digest, Epoch, planted};
 
 use quorate_transport::ConnectionId;
 
@@ -49,6 +51,9 @@ pub(super) const MOST_CHANGE_SIGNATURES: u32 = 16 * MAX_REPLICAS as u32;
 /// How many that held are remembered: those of some ten of the largest changes.
 const REMEMBERED: usize = 4096;
 
+/// How many different dealings of one member are verified in a generation. A correct one makes one.
+const MOST_DEALINGS: usize = 2;
+
 /// Why a change is not looked at.
 const STRANGER: &str = "it is not signed by administrators alone, each of them once";
 const ANOTHER_EPOCH: &str = "it is a change of another epoch: make it anew";
@@ -63,33 +68,90 @@ pub(super) struct Approved {
     /// At most [`REMEMBERED`]: the same as in `oldest_first`.
     held: HashSet<Check>,
     oldest_first: VecDeque<Check>,
-    liars: Liars,
+    heard: Heard,
 }
 
-/// The members whose signed steps did not hold, in the generation of this epoch and serial.
+/// What was verified of members' steps, in the generation of this epoch and serial.
 #[derive(Debug, Default)]
-struct Liars {
+struct Heard {
     of: (Epoch, u64),
-    keys: BTreeSet<PublicKey>,
+    /// By key. Only steps that are expected get here, so each key is one of a dealer of the
+    /// generation under way: there are no more of them than members.
+    by: BTreeMap<PublicKey, Steps>,
 }
 
-impl Liars {
-    fn are_heard(&self, step: &Step, key: &PublicKey) -> bool {
-        self.of != place_of(step) || !self.keys.contains(key)
-    }
+/// The steps of one member.
+#[derive(Debug, Default)]
+struct Steps {
+    /// Those whose proofs held: at most [`MOST_DEALINGS`].
+    dealings: BTreeSet<Digest>,
+    /// The same: at most as many as there are dealers.
+    complaints: BTreeSet<Digest>,
+    /// It signed one whose proofs do not hold.
+    lied: bool,
+}
 
-    /// The step is expected here, so its key is one of a dealer of the generation under way: there
-    /// are no more of them than members.
-    fn add(&mut self, step: &Step, key: PublicKey) {
-        if self.of != place_of(step) {
-            *self = Self { of: place_of(step), keys: BTreeSet::new() };
+/// What a member's step may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// Its proofs.
+    Proofs,
+    /// Its sender's signature alone: the proofs of the same step have held.
+    Signature,
+    /// Nothing.
+    Nothing,
+}
+
+impl Heard {
+    fn of(&mut self, step: &Step, key: &PublicKey) -> &mut Steps {
+        let of = (step.plan().ends, step.plan().serial);
+        if self.of != of {
+            *self = Self { of, by: BTreeMap::new() };
         }
-        self.keys.insert(key);
+        self.by.entry(*key).or_default()
+    }
+
+    fn worth(&mut self, step: &Step, key: &PublicKey) -> Worth {
+        let dealers = step.plan().dealers.len();
+        let steps = self.of(step, key);
+        let (held, most) = match step {
+            Step::Complain { .. } => (&steps.complaints, dealers),
+            _ => (&steps.dealings, MOST_DEALINGS),
+        };
+        if steps.lied {
+            Worth::Nothing
+        } else if held.contains(&digest_of(step)) {
+            Worth::Signature
+        } else if held.len() < most || planted!("sound-steps-unbounded", false, true) {
+            Worth::Proofs
+        } else {
+            Worth::Nothing
+        }
+    }
+
+    fn held(&mut self, step: &Step, key: &PublicKey) {
+        let steps = self.of(step, key);
+        let held = match step {
+            Step::Complain { .. } => &mut steps.complaints,
+            _ => &mut steps.dealings,
+        };
+        held.insert(digest_of(step));
+    }
+
+    fn lied(&mut self, step: &Step, key: &PublicKey) {
+        if let Some(member) = step.member() {
+            tracing::warn!(
+                "replica {member} signed a step of key generation {} whose proof does not hold: it \
+                 lies, or is broken. It is not listened to again in that generation",
+                step.plan().serial
+            );
+        }
+        self.of(step, key).lied = true;
     }
 }
 
-fn place_of(step: &Step) -> (Epoch, u64) {
-    (step.plan().ends, step.plan().serial)
+fn digest_of(step: &Step) -> Digest {
+    Digest::of("quorate step that held", &step.to_command())
 }
 
 /// What is wrong with a change or a step.
@@ -107,7 +169,7 @@ impl Approved {
             allowance: Allowance::of(CHANGE_SIGNATURES_A_SECOND, MOST_CHANGE_SIGNATURES, now),
             held: HashSet::new(),
             oldest_first: VecDeque::new(),
-            liars: Liars::default(),
+            heard: Heard::default(),
         }
     }
 
@@ -117,11 +179,16 @@ impl Approved {
         self.allowance.has(unknown.map(Check::weight).sum(), now)
     }
 
+    /// So much of the allowance is spent, as far as it goes.
+    pub(super) fn spend(&mut self, weight: usize, now: Instant) {
+        self.allowance.take(weight, now);
+    }
+
     /// Whether all of `checks` hold. Those that are not known count for the allowance.
     fn hold(&mut self, checks: &[Check], scheme: &dyn Scheme, now: Instant) -> bool {
         let unknown: Vec<Check> =
             checks.iter().filter(|check| !self.held.contains(check)).cloned().collect();
-        self.allowance.take(unknown.iter().map(Check::weight).sum(), now);
+        self.spend(unknown.iter().map(Check::weight).sum(), now);
         let hold = scheme.verify(&unknown).iter().all(|holds| *holds);
         if hold {
             unknown.into_iter().for_each(|check| self.remember(check));
@@ -201,10 +268,13 @@ impl<T: Types> Requests<T> {
                 continue;
             }
             let step = member_step(&frame, every);
-            let is_heard =
-                step.as_ref().is_none_or(|it| self.approved.liars.are_heard(it, &frame.key()));
             // Others may be ahead, or behind: nobody is to blame for what is not expected here.
-            if !is_heard || !self.generating.expects(&frame) {
+            let worth = match (&step, self.generating.expects(&frame)) {
+                (_, false) => Worth::Nothing,
+                (None, true) => Worth::Proofs,
+                (Some(step), true) => self.approved.heard.worth(step, &frame.key()),
+            };
+            if worth == Worth::Nothing {
                 self.metrics.refuse("client_step_unexpected");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
                 continue;
@@ -215,6 +285,7 @@ impl<T: Types> Requests<T> {
                 continue;
             };
             let (own, others) = claim.checks().split_at(1.min(claim.checks().len()));
+            let others = if worth == Worth::Signature { &[] } else { others };
             if !self.approved.has(others, arrived) {
                 self.metrics.refuse("client_change_beyond_allowance");
                 self.refuse(connection, frame.session(), frame.first(), Refusal::Busy);
@@ -224,10 +295,13 @@ impl<T: Types> Requests<T> {
                 if let (Fault::Rest, Some(step)) = (fault, step)
                     && planted!("forgers-of-steps-heard-again", false, true)
                 {
-                    self.approved.liars.add(&step, frame.key());
+                    self.approved.heard.lied(&step, &frame.key());
                 }
                 self.is_bad(connection, &frame);
                 continue;
+            }
+            if let Some(step) = &step {
+                self.approved.heard.held(step, &frame.key());
             }
             self.standings.good(connection, frame.key());
             let verdicts = vec![true; claim.checks().len()];

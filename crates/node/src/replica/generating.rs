@@ -5,15 +5,21 @@
 //! replica's share. Clients' requests are answered from here, and so is the question whether the
 //! replica is ready for a change.
 //!
+//! The deciding thread takes the lock of what is noted in every turn, so nothing is computed, read
+//! or written under it. Keys are offered under a lock of their own, and only to a client that names
+//! a key which is this replica's own: for any other there is nothing to prove.
+//!
 //! Dealings are in memory alone. The state holds their digests. Each dealer makes its own again
 //! from its key, and any member is asked for those that are missing here.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quorate_core::base::crypto::{PublicKey, ShareKeys};
+use quorate_core::base::membership::ReplicaKey;
 use quorate_core::client::message::{Generating, OfferedKey, Response};
 use quorate_core::ledger::execution::{Execution, Members};
 use quorate_core::ledger::frame::SharedFrame;
@@ -27,6 +33,14 @@ use super::keyring::Keyring;
 
 /// Why nothing is told of a key generation.
 const NO_KEY: &[u8] = b"its members have no threshold key";
+/// What a member says whose votes count for nothing.
+const NO_SHARE: &str = "its share of the threshold key is not in use: its log says why";
+/// Why no key is offered.
+const OTHER_KEY: &str = "the change gives it another key than it has";
+/// How many proofs of the key for the next generation are kept.
+const MOST_PROVED: usize = 2;
+/// What failed, or was not there, is looked for again behind so long a time.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How it stands in the executed state.
 #[derive(Clone, Debug)]
@@ -54,6 +68,7 @@ pub struct Board {
     keyring: Arc<Keyring>,
     height: AtomicU64,
     noted: Mutex<Noted>,
+    offers: Mutex<Offers>,
     changed: Notify,
 }
 
@@ -65,30 +80,86 @@ struct Noted {
     dealings: BTreeMap<ReplicaId, Bytes>,
     prepared: Option<Prepared>,
     waits_for: String,
-    /// The key for the next generation, and what was offered of it last.
-    offered: Option<Offered>,
 }
 
-/// The key for the generation of this serial.
-struct Offered {
+/// The key for the next generation, and what was proved of it.
+#[derive(Default)]
+struct Offers {
+    /// Which generation it is for.
     place: (Epoch, u64),
-    secret: DecryptionKey,
-    /// For the own key that a client named.
-    last: Option<(PublicKey, OfferedKey)>,
+    secret: Option<DecryptionKey>,
+    /// By own key that a client named: the one in use and the next one, at most [`MOST_PROVED`].
+    proved: Vec<(PublicKey, OfferedKey)>,
+    /// The next own key, and when it was looked for.
+    next: Option<(Instant, Option<ReplicaKey>)>,
+    /// Why there is no secret, and since when.
+    failed: Option<(Instant, String)>,
 }
 
-impl Offered {
-    /// It with its proof, for who deals by this key. Clients ask for the same one again and again.
-    fn to(&mut self, id: ReplicaId, key: PublicKey, chain: &Digest) -> OfferedKey {
-        if let Some((_, offered)) = self.last.filter(|(last, _)| *last == key) {
-            return offered;
+impl Offers {
+    /// The key with its proof, for who deals by the own key `own`. Clients ask for the same one
+    /// again and again, and strangers for others.
+    fn to(
+        &mut self,
+        own: PublicKey,
+        place: (Epoch, u64),
+        board: &Board,
+        chain: &Digest,
+    ) -> Result<OfferedKey, String> {
+        let now = Instant::now();
+        if self.place != place {
+            let next = self.next.take();
+            *self = Self { place, next, ..Self::default() };
         }
-        let encryption = self.secret.public_key().to_bytes();
-        let (ends, serial) = self.place;
-        let statement = Dealer { id, key, encryption }.possession(chain, ends, serial);
-        let offered = OfferedKey { key: encryption, proof: self.secret.prove(&statement.0) };
-        self.last = Some((key, offered));
-        offered
+        if let Some((_, offered)) = self.proved.iter().find(|(proved, _)| *proved == own) {
+            return Ok(*offered);
+        }
+        if !self.is_own(own, board, now) {
+            return Err(OTHER_KEY.to_owned());
+        }
+        let secret = self.secret(board, now)?;
+        let encryption = secret.public_key().to_bytes();
+        let statement = Dealer { id: board.me, key: own, encryption };
+        let statement = statement.possession(chain, place.0, place.1);
+        let offered = OfferedKey { key: encryption, proof: secret.prove(&statement.0) };
+        if self.proved.len() == MOST_PROVED {
+            self.proved.remove(0);
+        }
+        self.proved.push((own, offered));
+        Ok(offered)
+    }
+
+    /// Whether a key is this replica's own. The file of the next one is read at most once in
+    /// [`AGAIN_AFTER`].
+    fn is_own(&mut self, own: PublicKey, board: &Board, now: Instant) -> bool {
+        let own = ReplicaKey::from(own.0);
+        if board.keyring.public() == own {
+            return true;
+        }
+        if self.next.as_ref().is_none_or(|(at, _)| now.duration_since(*at) >= AGAIN_AFTER) {
+            self.next = Some((now, board.keyring.next_public()));
+        }
+        self.next.as_ref().is_some_and(|(_, next)| next.as_ref() == Some(&own))
+    }
+
+    /// The secret half, which is on disk. A full disk is tried at most once in [`AGAIN_AFTER`].
+    fn secret(&mut self, board: &Board, now: Instant) -> Result<&DecryptionKey, String> {
+        if let Some((at, why)) = &self.failed
+            && now.duration_since(*at) < AGAIN_AFTER
+        {
+            return Err(why.clone());
+        }
+        let secret = match self.secret.take() {
+            Some(secret) => secret,
+            None => {
+                board.keyring.shares().offered(self.place.0, self.place.1).map_err(|error| {
+                    let why = format!("it cannot make a key for its share: {error}");
+                    self.failed = Some((now, why.clone()));
+                    why
+                })?
+            }
+        };
+        Ok(self.secret.insert(secret))
     }
 }
 
@@ -112,8 +183,8 @@ impl Board {
     /// Before anything is known.
     #[must_use]
     pub fn new(me: ReplicaId, keyring: Arc<Keyring>) -> Self {
-        let (height, noted) = (AtomicU64::new(0), Mutex::default());
-        Self { me, keyring, height, noted, changed: Notify::new() }
+        let (height, noted, offers) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self { me, keyring, height, noted, offers, changed: Notify::new() }
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
@@ -126,7 +197,7 @@ impl Board {
     }
 
     /// Its keys.
-    pub(crate) fn keyring(&self) -> &Keyring {
+    pub(crate) fn keyring(&self) -> &Arc<Keyring> {
         &self.keyring
     }
 
@@ -230,38 +301,28 @@ impl Board {
         }
     }
 
-    /// What a client is told, and a key for the next generation if this member is to deal by an own
-    /// key; `None` where members have no threshold key. The key is made, and on disk, before its
-    /// public half is told.
+    /// What a client is told, and a key for the next generation if `own` is a key of this replica;
+    /// `None` where members have no threshold key. The key is made, and on disk, before its public
+    /// half is told.
     fn told(&self, own: Option<PublicKey>) -> Option<Generating> {
-        let mut noted = self.noted();
-        let Seen { committee, generations, .. } = noted.seen.clone()?;
+        let noted = self.noted();
+        let (seen, mut waits_for) = (noted.seen.clone()?, noted.waits_for.clone());
+        drop(noted);
+        let Seen { committee, generations, .. } = seen;
         let (epoch, next_serial) = (committee.epoch(), generations.next_serial());
-        let offered = own.map(|own| self.offer(&mut noted, (epoch, next_serial), own, &committee));
-        let (encryption, waits_for) = match offered.transpose() {
-            Ok(offered) => (offered, noted.waits_for.clone()),
-            Err(error) => (None, format!("it cannot make a key for its share: {error}")),
-        };
+        let mut encryption = None;
+        if let Some(own) = own {
+            let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+            match offers.to(own, (epoch, next_serial), self, &committee.chain()) {
+                Ok(offered) => encryption = Some(offered),
+                Err(why) => waits_for = why,
+            }
+        }
+        if waits_for.is_empty() && self.keyring.lacks_share() {
+            waits_for = NO_SHARE.to_owned();
+        }
         let (height, current) = (self.height(), generations.current().cloned());
         let waits_for = waits_for.into_bytes().into();
         Some(Generating { epoch, height, next_serial, current, encryption, waits_for })
-    }
-
-    fn offer(
-        &self,
-        noted: &mut Noted,
-        place: (Epoch, u64),
-        own: PublicKey,
-        committee: &Committee,
-    ) -> Result<OfferedKey, String> {
-        let offered = match noted.offered.take().filter(|offered| offered.place == place) {
-            Some(offered) => offered,
-            None => {
-                let secret = self.keyring.shares().offered(place.0, place.1)?;
-                Offered { place, secret, last: None }
-            }
-        };
-        let offered = noted.offered.insert(offered);
-        Ok(offered.to(self.me, own, &committee.chain()))
     }
 }

@@ -12,7 +12,8 @@
 //! | `consensus.key.public` | the public halves that were in use since the first, one a line |
 //!
 //! Where members generate threshold keys, each signs votes with a share beside its key; its files
-//! are those of [`shares`](super::shares).
+//! are those of [`shares`](super::shares). A share that cannot be read is looked for again and
+//! again ([`Keyring::tend`]).
 //!
 //! # Erasing
 //! q keys of a past epoch forge all that follows it, for a client that knows no later epoch
@@ -20,6 +21,10 @@
 //! as soon as this replica does not need it any more: when a certificate of the new epoch is
 //! durable here. Until then the disk could lose the new epoch, and the replica would have to help
 //! the old committee to end its own.
+//!
+//! Former shares go at the same time, but none while the share that the committee names is not in
+//! use: then this replica may be wrong about what it has. A replica that has left holds the proof
+//! of it, and will never sign for that committee again, so all its shares go.
 //!
 //! Whatever instant the power fails at, the key of the epoch that the replica comes back to is in
 //! one of the files. A file system that keeps what is overwritten (copies on write, snapshots,
@@ -33,10 +38,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use quorate_core::base::crypto::{Signature, Signer, Statement};
 use quorate_core::base::membership::ReplicaKey;
 use quorate_core::{Committee, Epoch, ReplicaId};
-use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
+use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
 use super::shares::{ShareFiles, ShareKey, wipe_file};
 use crate::config::public_half;
+
+/// What to do about a share that is not in use.
+pub(crate) const SHARE_REMEDY: &str = "See to the file beside the consensus key, or put it back: it \
+    is looked for each second. If it is lost, have the members generate another key (`quorate member`)";
 
 /// A key, by both halves.
 #[derive(Clone)]
@@ -62,17 +72,50 @@ struct Held {
     current: Pair,
     /// A former key is on disk still.
     former: bool,
-    /// What it signs with that is joined with others' signatures, where members have a threshold
-    /// key.
-    share: Option<Share>,
-    /// Former shares may be on disk still.
-    former_shares: bool,
+    shares: Shares,
 }
 
-/// A share in use.
-struct Share {
-    key: ShareKey,
-    secret: ConsensusKey,
+/// What it signs with that is joined with others' signatures, where members have a threshold key.
+#[derive(Default)]
+struct Shares {
+    /// The share that the committee names, if it names one.
+    named: Option<ShareKey>,
+    /// It, once it is read.
+    in_use: Option<ConsensusKey>,
+    former: Former,
+}
+
+/// The secrets of former epochs: shares, and keys of generations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Former {
+    /// There are none.
+    #[default]
+    Gone,
+    /// The replica may have to come back to them.
+    Kept,
+    /// Those of epochs up to this one are to be erased.
+    Over(Epoch),
+}
+
+/// Why the share that a committee names is not in use.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// There is none.
+    #[error("it is not beside the consensus key")]
+    Missing,
+    /// It may be there.
+    #[error("it cannot be read: {0}")]
+    Unread(#[from] KeyFileError),
+}
+
+/// What [`Keyring::tend`] did.
+#[derive(Debug, Default)]
+pub struct Tended {
+    /// The share that the committee names is in use from now on; or why it is not. `None`: there
+    /// was nothing to do.
+    pub share: Option<Result<(), ShareError>>,
+    /// Secrets of former epochs are erased; or why they are not. `None`: there was nothing to do.
+    pub erased: Option<io::Result<()>>,
 }
 
 impl Keyring {
@@ -80,7 +123,7 @@ impl Keyring {
     #[must_use]
     pub fn new(file: &Path, key: ConsensusKey) -> Self {
         let former = beside(file, "old").exists();
-        let held = Held { current: Pair::of(key), former, share: None, former_shares: false };
+        let held = Held { current: Pair::of(key), former, shares: Shares::default() };
         Self { file: file.to_owned(), shares: ShareFiles::beside(file), held: RwLock::new(held) }
     }
 
@@ -117,15 +160,70 @@ impl Keyring {
     }
 
     /// An epoch of this committee begins: from now on it signs with the share that it names, if it
-    /// names one. Returns whether that is here.
-    pub fn enter_share(&self, committee: &Committee, me: ReplicaId) -> bool {
+    /// names one.
+    ///
+    /// # Errors
+    /// [`ShareError`]: it is looked for again ([`Self::tend`]).
+    pub fn enter_share(&self, committee: &Committee, me: ReplicaId) -> Result<(), ShareError> {
         let named = committee.shares().and_then(|keys| keys.key(me)).copied();
-        let share = named.and_then(|key| Some(Share { key, secret: self.shares.share(&key)? }));
-        let is_here = share.is_some() || named.is_none();
+        let former = match (committee.shares(), committee.contains(me)) {
+            (None, _) => Former::Gone,
+            (Some(_), true) => Former::Kept,
+            (Some(_), false) => Former::Over(committee.epoch()),
+        };
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        held.former_shares = held.share.is_some() || share.is_some();
-        held.share = share;
-        is_here
+        let in_use = held.shares.in_use.take().filter(|_| held.shares.named == named);
+        held.shares = Shares { named, in_use, former };
+        drop(held);
+        self.take_share().unwrap_or(Ok(()))
+    }
+
+    /// Reads the share that the committee names, unless it is in use.
+    fn take_share(&self) -> Option<Result<(), ShareError>> {
+        let named = self.read(|Held { shares, .. }| match shares.in_use {
+            None => shares.named,
+            Some(_) => None,
+        })?;
+        let share = match self.shares.share(&named) {
+            Ok(Some(share)) => share,
+            Ok(None) => return Some(Err(ShareError::Missing)),
+            Err(error) => return Some(Err(error.into())),
+        };
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        // An epoch may have begun meanwhile.
+        if held.shares.named == Some(named) {
+            held.shares.in_use = Some(share);
+        }
+        Some(Ok(()))
+    }
+
+    /// Does what is left to do with files of shares: the share that the committee names is read, if
+    /// that was not possible, and secrets of former epochs are erased. It is called again and
+    /// again.
+    pub fn tend(&self) -> Tended {
+        let share = self.take_share();
+        let (over, kept, is_in_use) = self.read(|Held { shares, .. }| {
+            let is_in_use = shares.named.is_none() || shares.in_use.is_some();
+            (shares.former, shares.named, is_in_use)
+        });
+        let Former::Over(epoch) = over else { return Tended { share, erased: None } };
+        if !is_in_use {
+            return Tended { share, erased: None };
+        }
+        let erased = self.shares.wipe_up_to(epoch, kept.as_ref());
+        if erased.is_ok() {
+            let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+            if held.shares.former == over {
+                held.shares.former = Former::Gone;
+            }
+        }
+        Tended { share, erased: Some(erased) }
+    }
+
+    /// Whether the committee names a share of this replica that is not in use.
+    #[must_use]
+    pub fn lacks_share(&self) -> bool {
+        self.read(|Held { shares, .. }| shares.named.is_some() && shares.in_use.is_none())
     }
 
     /// The files of its shares.
@@ -150,21 +248,19 @@ impl Keyring {
         self.read(|held| held.former)
     }
 
-    /// Whether former shares are to be looked for, and erased.
+    /// Whether secrets of former epochs wait for a certificate of this one.
     #[must_use]
     pub fn has_former_shares(&self) -> bool {
-        self.read(|held| held.former_shares)
+        self.read(|held| held.shares.former == Former::Kept)
     }
 
-    /// A certificate of `epoch` is durable here: shares and keys of generations before it are
-    /// erased. That is tried once, and again after a restart.
-    ///
-    /// # Errors
-    /// The files could not be changed.
-    pub fn erase_former_shares(&self, epoch: Epoch) -> io::Result<()> {
-        self.held.write().unwrap_or_else(PoisonError::into_inner).former_shares = false;
-        let kept = self.read(|held| held.share.as_ref().map(|share| share.key));
-        self.shares.wipe_up_to(epoch, kept.as_ref())
+    /// A certificate of `epoch` is durable here: shares and keys of generations before it are to be
+    /// erased ([`Self::tend`]).
+    pub fn settle_shares(&self, epoch: Epoch) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        if held.shares.former == Former::Kept {
+            held.shares.former = Former::Over(epoch);
+        }
     }
 
     /// A certificate of the current epoch is durable here: the former key is erased. That is tried
@@ -211,6 +307,14 @@ impl Keyring {
         Ok(())
     }
 
+    /// The public half of the key that lies ready, if one does.
+    #[must_use]
+    pub(crate) fn next_public(&self) -> Option<ReplicaKey> {
+        let scheme = self.read(|held| held.current.secret.scheme());
+        let next = key_file::read_consensus(&beside(&self.file, "next"), scheme).ok()?;
+        Some(public_half(&next))
+    }
+
     /// The key that lies ready, if it is this one.
     fn next(&self, key: &ReplicaKey) -> Option<Pair> {
         let scheme = self.read(|held| held.current.secret.scheme());
@@ -225,8 +329,8 @@ impl Keyring {
 
 impl Signer for Keyring {
     fn sign(&self, statement: &Statement) -> Signature {
-        self.read(|held| match &held.share {
-            Some(share) if statement.is_joined() => share.secret.sign(statement),
+        self.read(|held| match &held.shares.in_use {
+            Some(share) if statement.is_joined() => share.sign(statement),
             _ => held.current.secret.sign(statement),
         })
     }
@@ -239,78 +343,4 @@ pub fn beside(file: &Path, what: &str) -> PathBuf {
     name.push(".");
     name.push(what);
     PathBuf::from(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use quorate_crypto::{ConsensusKey, SchemeName, key_file};
-
-    use super::{Keyring, beside, public_half};
-
-    fn key() -> ConsensusKey {
-        ConsensusKey::generate(SchemeName::Ed25519).unwrap()
-    }
-
-    /// Whatever of the erasing was done before the power failed, the rest is done later, and the
-    /// key of the epoch is there at each step.
-    #[test]
-    fn the_former_key_is_gone_once_a_certificate_is_durable_and_not_before() {
-        for done in 0..4 {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("consensus.key");
-            let (first, second) = (key(), key());
-            let (old, new) = (public_half(&first), public_half(&second));
-            let (former, next) = (beside(&file, "old"), beside(&file, "next"));
-            key_file::write_consensus(&file, &first).unwrap();
-            key_file::write_consensus(&next, &second).unwrap();
-            let bytes = std::fs::read(&file).unwrap();
-
-            let ring = Keyring::new(&file, first);
-            assert!(!ring.enter(&public_half(&key())), "it took a key that it does not have");
-            assert!(!ring.has_former() && ring.public() == old);
-            assert!(ring.enter(&new) && ring.public() == new);
-            assert_eq!(
-                std::fs::read(&file).unwrap(),
-                bytes,
-                "it may have to come back to the old one"
-            );
-
-            // The power fails after so many steps of the erasing.
-            if done > 0 {
-                std::fs::hard_link(&file, &former).unwrap();
-            }
-            if done > 1 {
-                std::fs::rename(&next, &file).unwrap();
-            }
-            if done > 2 {
-                super::wipe_file(&former).unwrap();
-            }
-            let held = key_file::read_consensus(&file, SchemeName::Ed25519).unwrap();
-            let ring = Keyring::new(&file, held);
-            assert!(ring.enter(&new), "after {done} steps its key is not there");
-            assert!(ring.has_former());
-            ring.erase_former().unwrap();
-            assert!(!former.exists() && !next.exists());
-            let held = key_file::read_consensus(&file, SchemeName::Ed25519).unwrap();
-            assert_eq!(public_half(&held), new);
-            assert!(!Keyring::new(&file, held).has_former());
-        }
-    }
-
-    /// Somebody took the next key for one that is not in use, and removed the file.
-    #[test]
-    fn nothing_is_erased_while_no_file_holds_the_key_in_use() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("consensus.key");
-        let (first, second) = (key(), key());
-        let new = public_half(&second);
-        key_file::write_consensus(&file, &first).unwrap();
-        key_file::write_consensus(&beside(&file, "next"), &second).unwrap();
-        let ring = Keyring::new(&file, first);
-        assert!(ring.enter(&new));
-        std::fs::remove_file(beside(&file, "next")).unwrap();
-        let error = ring.erase_former().unwrap_err().to_string();
-        assert!(error.contains("does not hold the key in use"), "{error}");
-        assert!(file.exists());
-    }
 }

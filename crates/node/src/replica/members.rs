@@ -18,7 +18,7 @@ use super::decide::{Decider, Reach};
 use super::epochs::Epochs;
 use super::generating::Prepared;
 use super::inbox::Question;
-use super::keyring::Keyring;
+use super::keyring::{Keyring, SHARE_REMEDY};
 use super::transport_key::TransportKey;
 use crate::config::Contact;
 use crate::http::VERSION;
@@ -79,13 +79,7 @@ impl<T: Types> Reach<T> {
             ),
         };
         if shares {
-            let epoch = committee.epoch();
-            if let Err(error) = self.keyring.erase_former_shares(epoch) {
-                tracing::warn!(
-                    "shares of epochs before {epoch} could not be erased: {error}; see to the folder of \
-                     the keys, and restart"
-                );
-            }
+            self.keyring.settle_shares(committee.epoch());
         }
         if signing {
             erased("consensus", self.keyring.erase_former());
@@ -119,15 +113,15 @@ pub(super) fn take_transport_key(transport: &TransportKey, epochs: &Epochs, me: 
 
 /// From now on the replica signs by the key that this committee names, if it is a member.
 pub(super) fn take_key(keyring: &Keyring, committee: &Committee, me: ReplicaId) {
-    let Some(key) = committee.key(me) else { return };
-    if !keyring.enter_share(committee, me) {
+    // Who is no member has no share, and erases those that it had.
+    if let Err(error) = keyring.enter_share(committee, me) {
         let epoch = committee.epoch();
         tracing::error!(
-            "the share of the threshold key that epoch {epoch} names for this replica is not here: its \
-             votes count for nothing. Put the file back beside the consensus key and restart; or have \
-             the members generate another key (`quorate member`)"
+            "the share of the threshold key that epoch {epoch} names for this replica is not in use: \
+             {error}. Its votes count for nothing. {SHARE_REMEDY}"
         );
     }
+    let Some(key) = committee.key(me) else { return };
     let before = keyring.public();
     if !keyring.enter(key) {
         let epoch = committee.epoch();
@@ -257,6 +251,8 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
         let possession = match (keys.key(me), change.possession(chain, me)) {
             (Some(key), Some(statement)) => {
                 let share = self.reach.keyring.shares().share(key);
+                let share =
+                    share.map_err(|it| format!("its share cannot be read: {it}; try again"))?;
                 share.ok_or("its share is not on disk")?.sign(&statement)
             }
             // It learns.

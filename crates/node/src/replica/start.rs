@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quorate_app::kv::feed::Feed;
+use quorate_core::base::wire::Decode as _;
+use quorate_core::ledger::block::FullBlock;
 use quorate_core::ledger::state_machine::{Checkpoint, StateMachine};
 use quorate_core::protocols::protocol::{Capability, Protocol as _, SharedHandover, Types};
 use quorate_core::replica::{Dissemination, Input, Recovery, Replica};
@@ -419,8 +421,9 @@ fn running<T: Types>(
 ) -> Running {
     let Shared { index, outside, metrics, epochs, feed, generating, transport, .. } = shared;
     let past: Past = Arc::new(move |height| {
-        let block = index.block::<T::Content>(height);
-        block.map(|block| block.frames).unwrap_or_default()
+        let Some(block) = index.look_up(height)? else { return Ok(Vec::new()) };
+        let block = FullBlock::<T::Content>::from_bytes(block).map_err(io::Error::other)?;
+        Ok(block.frames)
     });
     Running {
         outside,

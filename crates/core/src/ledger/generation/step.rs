@@ -115,12 +115,19 @@ impl Step {
     /// step it is.
     #[must_use]
     pub fn may_be_sent_by(&self, key: &PublicKey) -> bool {
-        let (plan, member) = match self {
-            Self::Begin { .. } => return true,
-            Self::Deal { plan, dealer, .. } => (plan, dealer),
-            Self::Complain { plan, recipient, .. } => (plan, recipient),
-        };
-        plan.place(*member).is_some_and(|at| plan.dealers[at].key == *key)
+        let Some(member) = self.member() else { return true };
+        let plan = self.plan();
+        plan.place(member).is_some_and(|at| plan.dealers[at].key == *key)
+    }
+
+    /// The member whose step it is; `None` of a beginning.
+    #[must_use]
+    pub fn member(&self) -> Option<ReplicaId> {
+        match self {
+            Self::Begin { .. } => None,
+            Self::Deal { dealer, .. } => Some(*dealer),
+            Self::Complain { recipient, .. } => Some(*recipient),
+        }
     }
 
     /// Whether no correct member of this epoch passes it on: it is to begin a generation that its

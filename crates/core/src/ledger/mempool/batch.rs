@@ -26,18 +26,17 @@ impl Mempool {
         max_commands: usize,
         max_bytes: usize,
     ) -> Vec<SharedFrame> {
-        self.ready_batch(in_ancestors, &|_| true, &|_| 0, max_commands, max_bytes)
+        self.ready_batch(in_ancestors, &|_| Some(0), max_commands, max_bytes)
     }
 
-    /// The same, without frames that `is_ready` says are to wait, and those behind them in their
-    /// session. It looks at each frame that waits, where many are not ready. The proofs of several
-    /// frames come to [`MOST_PROOFS`] at most, by what `proofs_of` says.
+    /// The same, without frames of which `proofs_of` says nothing, and those behind them in their
+    /// session: they are to wait. Of the others it says what their proofs weigh: several frames come
+    /// to [`MOST_PROOFS`] at most. It looks at each frame that waits, where many are not ready.
     #[must_use]
     pub fn ready_batch(
         &self,
         in_ancestors: &dyn Fn(&FrameId) -> bool,
-        is_ready: &dyn Fn(&Frame) -> bool,
-        proofs_of: &dyn Fn(&Frame) -> usize,
+        proofs_of: &dyn Fn(&Frame) -> Option<usize>,
         max_commands: usize,
         max_bytes: usize,
     ) -> Vec<SharedFrame> {
@@ -65,14 +64,14 @@ impl Mempool {
                 if in_ancestors(&frame.id()) {
                     continue;
                 }
-                if !is_ready(frame) {
+                let Some(more) = proofs_of(frame) else {
                     put_off.insert(lane_id);
                     *put_off_of.entry(source).or_default() += 1;
                     break;
-                }
+                };
                 commands += frame.count() as usize;
                 bytes += frame.encoded_bytes().len();
-                proofs = proofs.saturating_add(proofs_of(frame));
+                proofs = proofs.saturating_add(more);
                 let fits = commands <= max_commands && bytes <= max_bytes && proofs <= MOST_PROOFS;
                 if !batch.is_empty() && !fits {
                     return batch;

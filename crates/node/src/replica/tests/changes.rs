@@ -22,6 +22,7 @@ use quorate_core::ledger::sessions::Limits;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId, Sequence, SessionId, View};
 use quorate_crypto::SecretKey;
 use quorate_crypto::bls::threshold;
+use quorate_crypto::bls::threshold::generation::{DecryptionKey, Round};
 use quorate_transport::{ConnectionId, Event};
 
 use super::requests::{CHAIN, Stage, stage_of};
@@ -251,7 +252,7 @@ async fn made_up_shares_and_steps_are_refused_at_the_door_and_nothing_of_them_is
 /// The plan of a generation in which four members deal, and its beginning.
 pub(super) fn beginning() -> (Plan, Step) {
     let dealers = (0..4).map(|id: u8| {
-        let encryption = [id + 1; 32];
+        let encryption = DecryptionKey::from_seed(&[id + 1; 32]).public_key().to_bytes();
         Dealer { id: ReplicaId(id.into()), key: key(id).public_key(), encryption }
     });
     let (ends, change, dealers) = (Epoch(0), change().change.digest(), dealers.collect());
@@ -308,14 +309,31 @@ impl Dealt {
         Step::Complain { plan, dealer, dealing, recipient, evidence }.to_command()
     }
 
-    /// How many checks are made for a command in a frame of this key, over a connection.
-    fn checks(&mut self, from: u64, client: &SecretKey, command: &[u8]) -> usize {
+    /// A dealing of member 1 that holds, and its signature.
+    fn sound(&self, seed: u8) -> Vec<u8> {
+        let (plan, dealer) = (self.plan.clone(), ReplicaId(1));
+        let round = plan.round(&CHAIN);
+        let round = Round::new(round.context.0, &round.keys, round.quorum).unwrap();
+        let dealing = Bytes::from(round.deal(1, &[seed; 32]).unwrap());
+        let signature = key(1).sign(&plan.dealing(&CHAIN, dealer, &dealing));
+        Step::Deal { plan, dealer, dealing, signature }.to_command()
+    }
+
+    /// How many checks are made for a command in a frame of this key, over a connection, and how
+    /// many frames get past the door.
+    fn sends(&mut self, from: u64, event: Event) -> (usize, usize) {
         let before = self.stage.checked.load(SeqCst);
-        let event = frame_by(client, command, 1);
         self.stage.sender.try_send((ConnectionId(from), event), 0).unwrap();
         while !self.stage.stage.single_turn().unwrap() {}
-        assert!(self.stage.queues.clients.try_iter().all(|batch| batch.doings.is_empty()));
-        self.stage.checked.load(SeqCst) - before
+        let passed = self.stage.queues.clients.try_iter().map(|batch| batch.doings.len()).sum();
+        (self.stage.checked.load(SeqCst) - before, passed)
+    }
+
+    /// The same of a command that does not get past it.
+    fn checks(&mut self, from: u64, client: &SecretKey, command: &[u8]) -> usize {
+        let (checks, passed) = self.sends(from, frame_by(client, command, 1));
+        assert_eq!(passed, 0);
+        checks
     }
 }
 
@@ -350,6 +368,27 @@ async fn a_member_whose_signed_complaint_is_false_is_not_listened_to_again() {
     }
 }
 
+/// Its proofs hold, in frames that are never carried out, so that it goes on being expected. Each
+/// costs as much as dozens of signatures, and no change would get its turn.
+#[tokio::test]
+async fn a_member_that_sends_one_sound_dealing_after_the_other_has_two_of_them_verified() {
+    let mut dealt = Dealt::new().await;
+    let mut sends = |number: u64, seed: u8| {
+        let event = frame_by(&key(1), &dealt.sound(seed), number);
+        dealt.sends(1, event)
+    };
+    // The frame's signature, the dealing's, and its proof.
+    assert_eq!(sends(1, 1), (3, 1));
+    assert_eq!(sends(2, 2), (3, 1));
+    for seed in 3..10 {
+        assert_eq!(sends(seed.into(), seed), (0, 0));
+    }
+    // Its own one may come again, as often as it has to: its proof is known to hold.
+    for number in 10..20 {
+        assert_eq!(sends(number, 1), (1, 1));
+    }
+}
+
 /// Members could never be changed again where it is more than may be verified at once.
 #[tokio::test]
 async fn the_largest_change_and_the_largest_beginning_are_verified() {
@@ -375,8 +414,17 @@ async fn the_largest_change_and_the_largest_beginning_are_verified() {
     for (checks, least) in [(begin.checks(&CHAIN), 1024), (change.checks(&CHAIN), 11 * 256)] {
         let weight: usize = checks.iter().map(Check::weight).sum();
         assert!(weight >= least, "{weight}");
-        let tomorrow = Instant::now() + Duration::from_secs(24 * 3600);
-        assert!(Approved::new(tomorrow).has(&checks, tomorrow), "{weight}");
+        // Others have spent all that there was, and go on spending.
+        let (mut now, mut spent) = (Instant::now(), Approved::new(Instant::now()));
+        spent.spend(usize::MAX, now);
+        assert!(!spent.has(&checks, now));
+        let seconds = MOST_CHANGE_SIGNATURES / CHANGE_SIGNATURES_A_SECOND;
+        for _ in 0..2 * seconds {
+            now += Duration::from_secs(1);
+            spent.spend(CHANGE_SIGNATURES_A_SECOND as usize / 2, now);
+        }
+        now += Duration::from_secs(u64::from(seconds) / 2);
+        assert!(spent.has(&checks, now), "{weight}");
     }
 }
 
