@@ -28,7 +28,7 @@ use quorate_core::ledger::generation::{Generation, Plan, Standing, Step, dealing
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 use quorate_crypto::ConsensusKey;
 use quorate_crypto::bls::threshold::generation::{
-    self as arithmetic, Complaint, DecryptionKey, Outcome, Round,
+    self as arithmetic, Complaint, DecryptionKey, Failed, Outcome, Round,
 };
 
 use crate::client::change::carried_out;
@@ -65,6 +65,14 @@ pub(crate) struct Part {
 pub(crate) struct Searched {
     of: (Epoch, u64),
     dealers: BTreeSet<ReplicaId>,
+    /// The block that could not be read, where these were looked for.
+    stopped: Option<(BTreeSet<ReplicaId>, Height)>,
+}
+
+/// What a search of the log found, and the block that could not be read, if there was one.
+struct Found {
+    dealings: Vec<(ReplicaId, Bytes)>,
+    unread: Option<(Height, io::Error)>,
 }
 
 /// What a member waits for.
@@ -181,6 +189,7 @@ impl Part {
         let Some(Seen { committee, generations, .. }) = self.board.seen() else {
             return Next::Over;
         };
+        self.board.forget_offers_before(committee.epoch(), generations.next_serial());
         let Some(generation) = generations.current() else { return Next::Over };
         let taken = self.take_part(&committee, generation).await;
         let serial = generation.plan().serial;
@@ -229,26 +238,28 @@ impl Part {
         if qualified < needed {
             let missing = listed(missing(generation));
             return Err(Wait::for_others(format!(
-                "{qualified} dealers qualify, and {needed} must; it waits for what {missing} deal"
+                "{qualified} dealers qualify, and {needed} must; it waits for dealings of {missing}"
             )));
         }
         let dealings = generation
             .qualified()
             .filter_map(|id| Some((plan.place(id)?, self.board.dealing(id)?)));
         let (dealings, with) = (dealings.collect::<Vec<_>>(), own.clone());
-        let derived = blocking(move || derive(round, with, &dealings)).await??;
-        let Derived { complaints, outcome, share } = derived;
-        if !complaints.is_empty() {
-            return Err(self.complain(plan, &complaints).await);
-        }
+        let of = plan.clone();
+        let derived = blocking(move || derive(&of, &chain, with, &dealings)).await??;
+        let (outcome, share) = match derived {
+            Derived::Complaints(complaints) => return Err(self.complain(plan, &complaints).await),
+            Derived::Key { outcome, share } => (outcome, share.map(Arc::new)),
+        };
         let keys = plan.dealers.iter().map(|dealer| dealer.id).zip(outcome.members).collect();
         let keys = ShareKeys::new(plan.quorum(), keys)
             .ok_or_else(|| Wait::for_others(format!("its dealers make no key: {BEGIN_ANEW}")))?;
-        if let Some(share) = share {
-            let kept = self.board.keyring().shares().keep_share(plan.ends.next(), &share);
+        if let Some(share) = share.clone() {
+            let (keyring, epoch) = (Arc::clone(self.board.keyring()), plan.ends.next());
+            let kept = blocking(move || keyring.shares().keep_share(epoch, &share)).await?;
             kept.map_err(|error| Wait::to_try_again(format!("its share is not kept: {error}")))?;
         }
-        Ok(Prepared { generation: generation.digest(), keys })
+        Ok(Prepared { generation: generation.digest(), keys, share })
     }
 
     /// Its place and its key, if it is a dealer. Keys of earlier generations are erased.
@@ -390,18 +401,22 @@ impl Part {
         }
         let (past, generation, to) =
             (Arc::clone(&self.past), generation.clone(), self.board.height());
+        // Below the block that could not be read the same ones are not looked for again.
+        let stopped = searched().stopped.take().filter(|(wanted, _)| lacking.is_subset(wanted));
+        let from = stopped.map_or(generation.begun(), |(_, height)| height);
         let wanted = lacking.clone();
-        let search = move || dealt_in_blocks(&*past, &generation, rules, to, wanted);
-        match blocking(search).await? {
-            Ok(found) => {
-                for (dealer, dealing) in found {
-                    self.board.keep_dealing(dealer, dealing);
-                }
-                searched().dealers.append(&mut lacking);
-                Ok(Ok(()))
-            }
-            Err(error) => Ok(Err(error)),
+        let search = move || dealt_in_blocks(&*past, &generation, rules, (from, to), wanted);
+        let Found { dealings, unread } = blocking(search).await?;
+        for (dealer, dealing) in dealings {
+            lacking.remove(&dealer);
+            self.board.keep_dealing(dealer, dealing);
         }
+        let Some((height, error)) = unread else {
+            searched().dealers.append(&mut lacking);
+            return Ok(Ok(()));
+        };
+        searched().stopped = Some((lacking, height));
+        Ok(Err(error))
     }
 
     fn signer(&self, key: &PublicKey) -> Result<quorate_crypto::SecretKey, Wait> {
@@ -447,58 +462,74 @@ impl Part {
     }
 }
 
-/// What these dealers dealt in a generation, as blocks up to a height hold it.
-///
-/// # Errors
-/// A block cannot be read. It may hold what is looked for.
+/// What these dealers dealt in a generation, as blocks of these heights hold it: up to one that
+/// cannot be read, which may hold what is looked for.
 fn dealt_in_blocks(
     past: &dyn Fn(Height) -> io::Result<Vec<SharedFrame>>,
     generation: &Generation,
     rules: Rules,
-    to: Height,
+    (mut height, to): (Height, Height),
     mut lacking: BTreeSet<ReplicaId>,
-) -> io::Result<Vec<(ReplicaId, Bytes)>> {
-    let (mut height, mut found) = (generation.begun(), Vec::new());
+) -> Found {
+    let mut dealings = Vec::new();
     while height <= to && !lacking.is_empty() {
-        for frame in past(height)? {
+        let frames = match past(height) {
+            Ok(frames) => frames,
+            Err(error) => return Found { dealings, unread: Some((height, error)) },
+        };
+        for frame in frames {
             let Some(Ok(Step::Deal { dealer, dealing, .. })) = frame.step(rules) else { continue };
             let counts = generation.dealt().get(&dealer) == Some(&dealing_digest(&dealing));
             if counts && lacking.remove(&dealer) {
-                found.push((dealer, dealing));
+                dealings.push((dealer, dealing));
             }
         }
         height = height.next();
     }
-    Ok(found)
+    Found { dealings, unread: None }
 }
 
 /// What follows from dealings.
-struct Derived {
-    /// If there are any, nothing else counts yet.
-    complaints: Vec<Complaint>,
-    outcome: Outcome,
-    /// Of a dealer.
-    share: Option<ConsensusKey>,
+enum Derived {
+    /// There are shares that do not fit. Nothing else counts yet.
+    Complaints(Vec<Complaint>),
+    /// A key, with the share of a dealer.
+    Key { outcome: Outcome, share: Option<ConsensusKey> },
 }
 
-fn derive(round: Round, own: Own, dealings: &[(usize, Bytes)]) -> Result<Derived, Wait> {
+fn derive(
+    plan: &Plan,
+    chain: &Digest,
+    own: Own,
+    dealings: &[(usize, Bytes)],
+) -> Result<Derived, Wait> {
     let begin_another = |what: String| Wait::for_others(format!("{what}: {BEGIN_ANEW}"));
-    let mut taken = arithmetic::Generation::new(round);
+    let mut taken = arithmetic::Generation::new(round_of(plan, chain)?);
     for (dealer, dealing) in dealings {
         let fault = taken.take_dealing(*dealer, dealing);
         fault.map_err(|fault| begin_another(format!("the dealing at place {dealer} {fault}")))?;
     }
-    let outcome = taken.outcome().map_err(|failed| begin_another(failed.to_string()))?;
-    let Some((place, key)) = own else {
-        return Ok(Derived { complaints: Vec::new(), outcome, share: None });
+    // A dealer that chose its commitments by those of others makes no key possible. Its shares do
+    // not fit then, so it is out once somebody complained.
+    let complaints = match &own {
+        Some((place, key)) => taken.complaints(*place, key),
+        None => Ok(Vec::new()),
     };
-    let complaints =
-        taken.complaints(place, &key).map_err(|error| begin_another(error.to_string()))?;
+    let complaints = complaints.map_err(|error| begin_another(error.to_string()))?;
     if !complaints.is_empty() {
-        return Ok(Derived { complaints, outcome, share: None });
+        return Ok(Derived::Complaints(complaints));
     }
-    let share = taken.share(place, &key).map_err(|error| begin_another(error.to_string()))?;
-    Ok(Derived { complaints, outcome, share: Some(ConsensusKey::dealt(share)) })
+    let outcome = taken.outcome().map_err(|failed| match failed {
+        Failed::OwnShare(place) => Wait::for_others(format!(
+            "{} dealt so that its own share is nothing: it lies. Replace it (`quorate member \
+             replace`), and begin a key generation without it",
+            plan.dealers.get(place).map_or_else(String::new, |it| format!("replica {}", it.id)),
+        )),
+        failed => begin_another(failed.to_string()),
+    })?;
+    let share = own.map(|(place, key)| taken.share(place, &key)).transpose();
+    let share = share.map_err(|error| begin_another(error.to_string()))?;
+    Ok(Derived::Key { outcome, share: share.map(ConsensusKey::dealt) })
 }
 
 fn round_of(plan: &Plan, chain: &Digest) -> Result<Round, Wait> {

@@ -107,7 +107,7 @@ fn members_that_change_have_a_share_of_the_first_threshold_key_beside_a_key_of_t
         assert_eq!(own.public_key(), member.consensus_key.as_bytes());
         let files = ShareFiles::beside(&loaded.node.keys.consensus);
         let share = files.share(shares.key(member.id).unwrap()).unwrap();
-        assert_eq!(share.public_key(), member.share_key.unwrap());
+        assert_eq!(share.unwrap().public_key(), member.share_key.unwrap());
     }
     // The shares are part of the chain's identity.
     let mut other = cluster.clone();

@@ -66,11 +66,17 @@ fn ended(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What `quorate member status` tells of the generation under way, if it tells anything.
-fn generating(cluster: &Cluster) -> Value {
+/// What `quorate member status` tells of the generation under way: null if there is none; `None`
+/// if it tells nothing.
+fn told_of_generation(cluster: &Cluster) -> Option<Value> {
     let told = member(cluster, &["status"]);
+    let is_told = told.status.success();
     let told: Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
-    told["generation"].clone()
+    is_told.then(|| told["generation"].clone())
+}
+
+fn generating(cluster: &Cluster) -> Value {
+    told_of_generation(cluster).unwrap_or_default()
 }
 
 /// Adds a learner whose process runs. Returns the epoch.
@@ -155,11 +161,10 @@ fn members_killed_in_a_generation_come_to_the_same_share() {
     // One is killed as soon as its share of what all have dealt is on disk.
     let shares = |cluster: &Cluster| secrets(cluster, 3, "share");
     wait_until("its share is on disk", || {
-        let told = generating(&cluster);
+        let Some(told) = told_of_generation(&cluster) else { return false };
         let all = told["dealt"].as_array().map(Vec::len) == Some(5);
         let waits = told["waiting"].as_array().into_iter().flatten().any(|it| it["replica"] == 3);
-        let is_over = member(&cluster, &["status"]).status.success() && told.is_null();
-        is_over || (all && !waits)
+        told.is_null() || (all && !waits)
     });
     cluster.kill(3);
     let kept = shares(&cluster);

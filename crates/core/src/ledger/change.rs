@@ -512,7 +512,8 @@ impl SignedChange {
 
 /// Whether those of these members that count are the ones of a committee, with the same keys and
 /// weights.
-fn have_the_voters_of(members: &[Option<Member>], committee: &Committee) -> bool {
+#[must_use]
+pub fn have_the_voters_of(members: &[Option<Member>], committee: &Committee) -> bool {
     let count = |members: &[Option<Member>]| -> Vec<(usize, ReplicaKey, u16)> {
         let members = members.iter().enumerate().filter_map(|(id, it)| Some((id, it.as_ref()?)));
         let voters = members.filter(|(_, member)| !member.is_learner());

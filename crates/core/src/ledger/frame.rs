@@ -292,7 +292,7 @@ impl Frame {
         Some(Step::of_command(command))
     }
 
-    fn is_step(&self, rules: Rules) -> bool {
+    pub(crate) fn is_step(&self, rules: Rules) -> bool {
         self.count == 1 && self.commands().next().is_some_and(|it| Step::is_one(it, rules))
     }
 

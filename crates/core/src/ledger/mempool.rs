@@ -20,8 +20,9 @@
 //!
 //! Frames that clients or replicas submitted and those learnt from proposals have room apart from
 //! each other, so that a leader who proposes without end takes no room from clients. Within each,
-//! a session and a key have their caps. Where frames travel ahead, each replica has a cap for those
-//! that it passes on. A full mempool refuses; it never evicts.
+//! a session and a key have their caps, and a key one for [steps of key generations](MOST_STEPS).
+//! Where frames travel ahead, each replica has a cap for those that it passes on. A full mempool
+//! refuses; it never evicts.
 //!
 //! Bytes are those of the encodings. Whoever decodes a frame out of a much larger buffer that it
 //! shares with nothing else to be kept should copy it before it is put in.
@@ -32,10 +33,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::crypto::PublicKey;
+use crate::base::membership::{MAX_REPLICAS, Rules};
 use crate::base::types::{ReplicaId, Sequence, SessionId, Time};
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 use crate::ledger::outcome::{Outcome, Refusal};
 use crate::ledger::sessions::{Sessions, Standing};
+
+/// How many steps of key generations one key may have here: more than a member has to say, which is
+/// its dealing, and a complaint of each dealer.
+pub const MOST_STEPS: usize = MAX_REPLICAS + 2;
 
 /// How much may be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +177,8 @@ enum Room {
 struct Usages {
     submitted: Usage,
     learnt: Usage,
+    /// How many are steps of key generations.
+    steps: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -329,7 +337,18 @@ impl Mempool {
         }
     }
 
+    /// Whether there is room for it, if it is a step of a key generation: a member has few to say,
+    /// and each costs as much as hundreds of frames.
+    #[must_use]
+    pub fn takes_step(&self, frame: &Frame) -> bool {
+        let steps = self.keys.get(&frame.key()).map_or(0, |usages| usages.steps);
+        steps < MOST_STEPS || !frame.is_step(Rules::EVERY_FORMAT)
+    }
+
     fn has_room(&self, frame: &Frame, room: Room) -> bool {
+        if !self.takes_step(frame) {
+            return false;
+        }
         let total = match room {
             Room::Submitted => self.limits.submitted,
             Room::Learnt => self.limits.learnt,
@@ -523,10 +542,12 @@ impl Usages {
 
     fn add(&mut self, frame: &Frame, room: Room) {
         self.of_mut(room).add(frame);
+        self.steps += usize::from(frame.is_step(Rules::EVERY_FORMAT));
     }
 
     fn subtract(&mut self, frame: &Frame, room: Room) {
         self.of_mut(room).subtract(frame);
+        self.steps -= usize::from(frame.is_step(Rules::EVERY_FORMAT));
     }
 
     fn is_empty(&self) -> bool {

@@ -194,11 +194,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         }
     }
 
-    /// Those of passed on frames that are worth their proofs. The peer may have executed more, or
-    /// less: it is not to blame for the others.
+    /// Those of passed on frames that are worth their proofs, and have room. The peer may have
+    /// executed more, or less: it is not to blame for the others.
     fn expected_frames(&self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
         let (members, height) = (self.execution.members(), self.execution.height());
-        frames.retain(|frame| members.expects(frame, height));
+        let mempool = &self.payload.mempool;
+        frames.retain(|frame| mempool.takes_step(frame) && members.expects(frame, height));
         frames
     }
 

@@ -71,10 +71,17 @@ pub(super) struct Verdicts<'a> {
 impl Verdicts<'_> {
     /// Whether the peer that relayed the next frame is to blame if it does not hold. It verified
     /// what its epoch's rules know of it, and this replica verifies all that its program knows: of
-    /// a later format than the first, only the client's signature counts against the peer.
-    pub(super) fn is_forged_by_its_relay(&self, frame: &Claim<SharedFrame>) -> bool {
-        let is_unsigned = self.left.first() != Some(&true);
-        is_unsigned || !frame.unverified().is_unverified_under(Rules::FIRST)
+    /// a later format than the first, only the client's signature counts against the peer. But
+    /// members with a threshold key have all verified steps of key generations from their first
+    /// epoch on (`verifies_steps`).
+    pub(super) fn is_forged_by_its_relay(
+        &self,
+        frame: &Claim<SharedFrame>,
+        verifies_steps: bool,
+    ) -> bool {
+        let (is_unsigned, frame) = (self.left.first() != Some(&true), frame.unverified());
+        let is_step = || frame.is_step(Rules::EVERY_FORMAT);
+        is_unsigned || !frame.is_unverified_under(Rules::FIRST) || verifies_steps && is_step()
     }
 
     pub(super) fn settle<T>(&mut self, claim: Claim<T>) -> Option<Verified<T>> {
@@ -82,5 +89,33 @@ impl Verdicts<'_> {
         let (own, later) = self.left.split_at(count);
         self.left = later;
         claim.settle(own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::crypto::{PublicKey, Signature};
+    use crate::base::types::{Digest, Sequence, SessionId};
+    use crate::ledger::frame::Frame;
+
+    /// All members that have a threshold key verified the proofs of a step before they passed it
+    /// on. Elsewhere it is a command like any other, and its client's signature is all that counts.
+    #[test]
+    fn a_relay_is_to_blame_for_steps_whose_proofs_do_not_hold_where_all_verify_them() {
+        let claim = |command: &[u8]| {
+            let (key, session, first) = (PublicKey([1; 32]), SessionId(1), Sequence(1));
+            let sign = |_: &_| Signature::NONE;
+            let frame = Frame::build(key, session, first, [command], &Digest::default(), sign);
+            Claim::new(Arc::new(frame.expect("a frame")), Vec::new())
+        };
+        let (step, plain) = (claim(b"quorate generation 1"), claim(b"plain"));
+        let (signed, unsigned) = (Verdicts { left: &[true, false] }, Verdicts { left: &[false] });
+        assert!(signed.is_forged_by_its_relay(&step, true));
+        assert!(!signed.is_forged_by_its_relay(&step, false));
+        assert!(signed.is_forged_by_its_relay(&plain, false));
+        assert!(unsigned.is_forged_by_its_relay(&step, false));
     }
 }

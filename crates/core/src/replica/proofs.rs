@@ -45,7 +45,96 @@ pub(super) fn may_be_in_a_block(frames: &[SharedFrame], current: &Committee) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::base::crypto::{PublicKey, ShareKeys, Signature};
+    use crate::base::membership::{Governance, Member, Opening, ReplicaKey};
+    use crate::base::types::{Digest, Epoch, Height, ReplicaId, Sequence, SessionId, Time};
+    use crate::ledger::frame::FrameId;
+    use crate::ledger::generation::{Dealer, Plan, Step};
+    use crate::ledger::mempool::{Limits, Mempool, Origin};
+    use crate::ledger::sessions::{self, Sessions};
+
+    const ADMINISTRATOR: PublicKey = PublicKey([200; 32]);
+
+    fn committee() -> Committee {
+        let members = (0..4).map(|id| Some(Member::new(ReplicaKey::from([id + 1; 32]))));
+        let governance = Governance { administrators: vec![ADMINISTRATOR], approvals: 1 };
+        let opening = Opening { after: Digest::default(), height: Height(0) };
+        let (chain, members) = (Digest::default(), members.collect());
+        let own = Committee::with_members(chain, Epoch(1), opening, members, governance);
+        let keys = (0..4).map(|id| (ReplicaId(id.into()), [id + 1; 96])).collect();
+        let keys = ShareKeys::new(3, keys).expect("ascending");
+        let rules = Rules { core: Rules::GENERATED_KEYS, application: 1 };
+        let committee = own.expect("four members").under(rules);
+        committee.with_shares(keys).expect("a share each")
+    }
+
+    /// A frame of this kind: a plain one, a dealing in a generation of so many dealers that
+    /// somebody made up, or its beginning in this epoch or the next.
+    fn frame(number: u64, (kind, dealers): (u8, u16)) -> SharedFrame {
+        let dealer = |id: u16| {
+            let bytes = [id as u8 + 1; 32];
+            Dealer { id: ReplicaId(id), key: PublicKey(bytes), encryption: bytes }
+        };
+        let ends = Epoch(if kind == 3 { 2 } else { 1 });
+        let (change, dealers) = (Digest::default(), (0..dealers).map(dealer).collect());
+        let plan = Plan { ends, serial: number, change, open_blocks: 9, dealers };
+        let command = match kind {
+            0 => b"plain".to_vec(),
+            1 => {
+                let (dealer, dealing) = (ReplicaId(0), Bytes::from_static(b"dealt"));
+                Step::Deal { plan, dealer, dealing, signature: Signature::NONE }.to_command()
+            }
+            _ => {
+                let proofs = plan.dealers.iter().map(|_| [0; 64]).collect();
+                let approvals = vec![(ADMINISTRATOR, Signature::NONE)];
+                Step::Begin { plan, proofs, approvals }.to_command()
+            }
+        };
+        let (key, session, first) = (PublicKey([1; 32]), SessionId(number), Sequence(1));
+        let (commands, chain) = ([&command[..]], Digest::default());
+        let frame = Frame::build(key, session, first, commands, &chain, |_| Signature::NONE);
+        Arc::new(frame.expect("a frame"))
+    }
+
+    proptest! {
+        /// What a correct leader makes of its mempool, all others take; and all that is fit has its
+        /// turn.
+        #[test]
+        fn blocks_that_are_made_are_blocks_that_are_taken(
+            kinds in prop::collection::vec((0u8..4, 1u16..100), 1..40),
+        ) {
+            let committee = committee();
+            let frames = (1..).zip(kinds).map(|(number, kind)| frame(number, kind));
+            let frames: Vec<SharedFrame> = frames.collect();
+            let mut pool = Mempool::new(Limits::default());
+            let sessions = Sessions::new(sessions::Limits::default()).expect("limits of use");
+            for frame in &frames {
+                pool.insert(Arc::clone(frame), Origin::Client, Time(0), &sessions);
+            }
+            let mut proposed: BTreeSet<FrameId> = BTreeSet::new();
+            loop {
+                let is_taken = |id: &FrameId| proposed.contains(id);
+                let proofs_of = |frame: &Frame| {
+                    Some(proofs_of(frame, &committee)).filter(|proofs| *proofs != UNFIT)
+                };
+                let block = pool.ready_batch(&is_taken, &proofs_of, usize::MAX, usize::MAX);
+                if block.is_empty() {
+                    break;
+                }
+                prop_assert!(may_be_in_a_block(&block, &committee));
+                proposed.extend(block.iter().map(|frame| frame.id()));
+            }
+            let fit = frames.iter().filter(|frame| proofs_of(frame, &committee) != UNFIT);
+            prop_assert_eq!(proposed.len(), fit.count());
+        }
+    }
 
     #[test]
     fn a_block_rests_on_so_much_and_no_more_unless_it_has_one_frame() {

@@ -71,6 +71,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         // What was asked for is of a proposal: it need not wait until it is spread.
         let asked_for = if self.ahead.is_on() { Origin::Proposal } else { Origin::Relayed };
         let origin = relayed_by.map_or(asked_for, Origin::RelayedBy);
+        let verifies_steps = self.membership.latest().shares().is_some();
         let mut is_bad = false;
         for frame in frames {
             // It may have been verified by an older epoch's rules.
@@ -78,7 +79,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 frame.is_directive() || frame.is_unverified_under(Rules::FIRST)
             };
             let is_stale = !is_current && is_late(frame.unverified());
-            let is_forged = verdicts.is_forged_by_its_relay(&frame);
+            let is_forged = verdicts.is_forged_by_its_relay(&frame, verifies_steps);
             match verdicts.settle(frame) {
                 Some(_) if is_stale => {}
                 Some(frame) => self.admit_passed_on(now, &frame.into_inner(), origin),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quorate_core::client::message::Refusal;
 use quorate_core::ledger::block::MOST_PROOFS;
 use quorate_core::ledger::frame::{Frame, FrameId, SharedFrame};
-use quorate_core::ledger::mempool::{Admission, Cap, Limits, Mempool, Origin};
+use quorate_core::ledger::mempool::{Admission, Cap, Limits, MOST_STEPS, Mempool, Origin};
 use quorate_core::ledger::sessions::{self, Sessions};
 use quorate_core::{ReplicaId, Time};
 
@@ -267,7 +267,39 @@ fn a_block_takes_proofs_of_so_much_weight_and_one_frame_whatever_it_weighs() {
     assert_eq!(batch([0; 4]), 4);
     assert_eq!(batch([MOST_PROOFS / 2, 0, MOST_PROOFS / 2, 1]), 3);
     assert_eq!(batch([MOST_PROOFS + 1, 0, 0, 0]), 1);
-    assert_eq!(batch([0, usize::MAX, usize::MAX, 0]), 1);
+    // What has no room waits, and holds up nobody else.
+    assert_eq!(batch([0, MOST_PROOFS + 1, usize::MAX, 0]), 2);
+    assert_eq!(batch([MOST_PROOFS / 2, MOST_PROOFS, 0, MOST_PROOFS / 2]), 3);
+}
+
+/// One that lies may have as many sound steps as there are sessions, and each costs as much as
+/// hundreds of signatures.
+#[test]
+fn a_key_has_few_steps_of_key_generations_and_whatever_rests_on_less_passes_them_by() {
+    let step = |session| frame(1, session, 1, &["quorate generation 1, and so on"]);
+    let mut pool = Mempool::new(Limits::default());
+    for session in 1..=MOST_STEPS as u64 {
+        assert!(pool.takes_step(&step(session)));
+        assert_eq!(add(&mut pool, &step(session)), Admission::Added);
+    }
+    let one_more = step(MOST_STEPS as u64 + 1);
+    assert!(!pool.takes_step(&one_more));
+    assert_eq!(add(&mut pool, &one_more), Admission::Refused(Refusal::Busy));
+    // Its other commands have room, and so have others' steps.
+    let (plain, other) = (frame(1, 9000, 1, &["x"]), frame(2, 1, 1, &["quorate generation 1"]));
+    assert_eq!(add(&mut pool, &plain), Admission::Added);
+    assert_eq!(add(&mut pool, &other), Admission::Added);
+    let asked = Cell::new(0);
+    let proofs_of = |it: &Frame| {
+        asked.set(asked.get() + 1);
+        Some(if it.id() == plain.id() { 0 } else { MOST_PROOFS / 4 })
+    };
+    let block = pool.ready_batch(NO_ANCESTORS, &proofs_of, PLENTY, PLENTY);
+    assert_eq!(block, [step(1), step(2), step(3), step(4), plain.clone()]);
+    assert!(asked.get() < 30, "it costs little to pass them by: {}", asked.get());
+    // Room comes back with what is executed.
+    pool.committed(&[step(1)], &no_sessions());
+    assert_eq!(add(&mut pool, &one_more), Admission::Added);
 }
 
 /// A replica passes on frames of very many sessions to a few alone, so that nobody tells of them.

@@ -17,7 +17,7 @@ use quorate_core::base::crypto::{
 use quorate_core::base::wire::{DecodeError, Encode, Reader, put_bytes};
 use quorate_core::client::message::{Generating, MAX_CHANGE_BYTES, OfferedKey, Request, Response};
 use quorate_core::ledger::approvals::Approvals;
-use quorate_core::ledger::change::{Change, SignedChange};
+use quorate_core::ledger::change::{self, Change, SignedChange};
 use quorate_core::ledger::generation::{Dealer, Generation, Plan, Standing, Step};
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
 use quorate_crypto::{MembersScheme, SecretKey};
@@ -133,13 +133,7 @@ fn serial_of(current: &Committee, said: &[Word]) -> Option<u64> {
 /// other keys or weights.
 #[must_use]
 pub fn is_needed(change: &Change, current: &Committee) -> bool {
-    let voters = |members: &[Option<quorate_core::base::membership::Member>]| {
-        let voters = members.iter().enumerate().filter_map(|(id, it)| Some((id, it.as_ref()?)));
-        let voters = voters.filter(|(_, member)| !member.is_learner());
-        let voters = voters.map(|(id, member)| (id, member.key.clone(), member.weight));
-        voters.collect::<Vec<_>>()
-    };
-    current.shares().is_some() && voters(&change.members) != voters(current.members())
+    current.shares().is_some() && !change::have_the_voters_of(&change.members, current)
 }
 
 /// What members say of the key generation; or why one says nothing. Where a change is named, next

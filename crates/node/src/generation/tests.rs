@@ -39,6 +39,23 @@ fn dealing(folder: &std::path::Path, plan: &Plan, id: u16) -> (usize, Bytes) {
     (place, round.deal(place, key.seed()).unwrap().into())
 }
 
+/// The key that follows, and the member's share.
+fn key_of(derived: Result<Derived, Wait>) -> Result<(Outcome, Option<ConsensusKey>), String> {
+    match derived {
+        Ok(Derived::Key { outcome, share }) => Ok((outcome, share)),
+        Ok(Derived::Complaints(_)) => Err("it complains".to_owned()),
+        Err(wait) => Err(wait.what),
+    }
+}
+
+/// The dealers whose shares do not fit.
+fn accused(derived: Result<Derived, Wait>) -> Vec<usize> {
+    match derived {
+        Ok(Derived::Complaints(complaints)) => complaints.iter().map(|it| it.dealer).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// At each instant, the process ends and begins again with what is on disk.
 #[test]
 fn a_member_that_was_killed_at_any_instant_deals_the_same_and_comes_to_the_same_share() {
@@ -51,23 +68,19 @@ fn a_member_that_was_killed_at_any_instant_deals_the_same_and_comes_to_the_same_
     let dealings: Vec<_> = (0..4).map(|id| dealing(folder, &plan, id)).collect();
     assert_eq!(dealing(folder, &plan, 2), dealings[2]);
     // Killed as it works out its share, with a draft of the file, with the file, and behind it.
-    let derive = || {
-        let round = round_of(&plan, &CHAIN).ok().unwrap();
-        super::derive(round, own(folder, &plan, 2), &dealings).ok().unwrap()
-    };
-    let first = derive();
-    assert!(first.complaints.is_empty());
-    let share = first.share.unwrap();
+    let derive = || key_of(super::derive(&plan, &CHAIN, own(folder, &plan, 2), &dealings)).unwrap();
+    let (outcome, share) = derive();
+    let share = share.unwrap();
     let key: ShareKey = share.public_key().try_into().unwrap();
-    assert_eq!(first.outcome.members[2], key);
+    assert_eq!(outcome.members[2], key);
     for draft in [true, false] {
         if draft {
             let left = folder.join("2-consensus.key.share.4.0011223344556677.draft-1");
             std::fs::write(left, "half of a sh").unwrap();
         }
-        let again = derive();
-        assert_eq!(again.outcome, first.outcome);
-        let again = again.share.unwrap();
+        let (same, again) = derive();
+        assert_eq!(same, outcome);
+        let again = again.unwrap();
         assert_eq!(again.to_bytes(), share.to_bytes());
         files(folder, 2).keep_share(plan.ends.next(), &again).unwrap();
         let found = files(folder, 2).share(&key).unwrap().unwrap();
@@ -113,15 +126,19 @@ fn what_members_dealt_is_found_in_the_blocks_that_hold_it() {
     };
     let found = |to, lacking: &[u16]| {
         let lacking = lacking.iter().map(|id| ReplicaId(*id)).collect();
-        dealt_in_blocks(&past, &generation, rules, Height(to), lacking).ok()
+        let heights = (generation.begun(), Height(to));
+        let Found { dealings, unread } =
+            dealt_in_blocks(&past, &generation, rules, heights, lacking);
+        (dealings, unread.map(|(height, _)| height))
     };
     let [one, another] = dealings.clone();
     let another = (ReplicaId(1), another);
-    assert_eq!(found(20, &[0, 1, 2]), Some(vec![(ReplicaId(0), one), another.clone()]));
-    assert_eq!(found(20, &[1]), Some(vec![another.clone()]));
-    assert_eq!(found(8, &[1]), Some(Vec::new()));
-    assert_eq!(found(21, &[2]), None, "who cannot read does not know what is there");
-    assert_eq!(found(21, &[1]), Some(vec![another]), "it is not read any further");
+    assert_eq!(found(20, &[0, 1, 2]), (vec![(ReplicaId(0), one), another.clone()], None));
+    assert_eq!(found(20, &[1]), (vec![another.clone()], None));
+    assert_eq!(found(8, &[1]), (Vec::new(), None));
+    // Who cannot read does not know what is there, and looks no further than it must.
+    assert_eq!(found(22, &[1, 2]), (vec![another.clone()], Some(Height(21))));
+    assert_eq!(found(22, &[1]), (vec![another], None));
 }
 
 /// What a dealer gave another member is shown by that member alone, and the others make a key
@@ -134,18 +151,33 @@ fn a_share_that_does_not_fit_is_complained_of_and_no_share_comes_of_it() {
     let mut dealings: Vec<_> = (0..4).map(|id| dealing(folder, &plan, id)).collect();
     let round = round_of(&plan, &CHAIN).ok().unwrap();
     dealings[3].1 = round.deal_wrongly(3, &[7; 32], &[0]).unwrap().into();
-    let derive = |id, dealings: &[_]| {
-        let round = round_of(&plan, &CHAIN).ok().unwrap();
-        super::derive(round, own(folder, &plan, id), dealings).ok().unwrap()
-    };
-    let victim = derive(0, &dealings);
-    assert!(victim.share.is_none());
-    assert_eq!(victim.complaints.iter().map(|it| it.dealer).collect::<Vec<_>>(), [3]);
-    assert!(derive(1, &dealings).share.is_some());
+    let derive = |own, dealings: &[_]| super::derive(&plan, &CHAIN, own, dealings);
+    let own = |id| own(folder, &plan, id);
+    assert_eq!(accused(derive(own(0), &dealings)), [3]);
+    assert!(key_of(derive(own(1), &dealings)).unwrap().1.is_some());
     // It is disqualified: the rest is a key.
-    let rest = derive(0, &dealings[..3]);
-    assert!(rest.complaints.is_empty() && rest.share.is_some());
+    let (outcome, share) = key_of(derive(own(0), &dealings[..3])).unwrap();
+    assert!(share.is_some());
     // Whoever learns, and has no share, comes to the same keys.
-    let learner = super::derive(round, None, &dealings[..3]).ok().unwrap();
-    assert_eq!(learner.outcome, rest.outcome);
+    let (same, none) = key_of(derive(None, &dealings[..3])).unwrap();
+    assert!(same == outcome && none.is_none());
+}
+
+/// Else the last dealer ends each generation by commitments that cancel the others', and nobody
+/// would say who.
+#[test]
+fn shares_are_looked_at_before_a_key_is_made_of_commitments() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plan = plan_of(folder);
+    let mut dealings: Vec<_> = (0..4).map(|id| dealing(folder, &plan, id)).collect();
+    let round = round_of(&plan, &CHAIN).ok().unwrap();
+    let read = |(place, bytes): &(usize, Bytes)| round.read(*place, bytes).unwrap();
+    let others: Vec<_> = dealings[..3].iter().map(read).collect();
+    dealings[3].1 = round.deal_against(3, &[7; 32], &others).unwrap().into();
+    let derive = |own, dealings: &[_]| super::derive(&plan, &CHAIN, own, dealings);
+    assert_eq!(accused(derive(own(folder, &plan, 0), &dealings)), [3]);
+    // Who has no share to look at waits until somebody has.
+    assert!(key_of(derive(None, &dealings)).is_err());
+    assert!(key_of(derive(own(folder, &plan, 0), &dealings[..3])).is_ok());
 }

@@ -13,7 +13,7 @@
 //! from its key, and any member is asked for those that are missing here.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use quorate_core::ledger::frame::SharedFrame;
 use quorate_core::ledger::generation::{Dealer, Generation, Generations, Step, dealing_digest};
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::{Committee, Digest, Epoch, Height, ReplicaId};
+use quorate_crypto::ConsensusKey;
 use quorate_crypto::bls::threshold::generation::DecryptionKey;
 use tokio::sync::Notify;
 
@@ -33,6 +34,10 @@ use super::keyring::Keyring;
 
 /// Why nothing is told of a key generation.
 const NO_KEY: &[u8] = b"its members have no threshold key";
+/// The same, before it knows its members.
+const STARTS: &[u8] = b"it has just started; try again";
+/// Why a member has not come to its share.
+const WORKS: &str = "it works out its share; try again";
 /// What a member says whose votes count for nothing.
 const NO_SHARE: &str = "its share of the threshold key is not in use: its log says why";
 /// Why no key is offered.
@@ -60,12 +65,16 @@ pub(crate) struct Prepared {
     pub generation: Digest,
     /// The public shares.
     pub keys: ShareKeys,
+    /// The own share, of a dealer.
+    pub share: Option<Arc<ConsensusKey>>,
 }
 
 /// What the threads share.
 pub struct Board {
     me: ReplicaId,
     keyring: Arc<Keyring>,
+    /// Whether a state was noted yet.
+    has_begun: AtomicBool,
     height: AtomicU64,
     noted: Mutex<Noted>,
     offers: Mutex<Offers>,
@@ -183,8 +192,9 @@ impl Board {
     /// Before anything is known.
     #[must_use]
     pub fn new(me: ReplicaId, keyring: Arc<Keyring>) -> Self {
-        let (height, noted, offers) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-        Self { me, keyring, height, noted, offers, changed: Notify::new() }
+        let (has_begun, height) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (noted, offers, changed) = (Mutex::default(), Mutex::default(), Notify::new());
+        Self { me, keyring, has_begun, height, noted, offers, changed }
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
@@ -209,6 +219,7 @@ impl Board {
     /// This is the state, behind blocks of these frames.
     pub(super) fn note<S: StateMachine>(&self, state: &Execution<S>, executed: &[SharedFrame]) {
         let (members, height) = (state.members(), state.height());
+        self.has_begun.store(true, Ordering::Relaxed);
         let Some(committee) = members.committee().filter(|it| it.shares().is_some()) else {
             return;
         };
@@ -239,6 +250,16 @@ impl Board {
         }
         drop(noted);
         self.changed.notify_one();
+    }
+
+    /// The generation of this serial is the next one: no earlier key is offered any more, and none
+    /// stays in memory.
+    pub(crate) fn forget_offers_before(&self, epoch: Epoch, serial: u64) {
+        let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        if offers.place < (epoch, serial) {
+            let next = offers.next.take();
+            *offers = Offers { place: (epoch, serial), next, ..Offers::default() };
+        }
     }
 
     /// Waits until something was noted since the last call.
@@ -281,7 +302,7 @@ impl Board {
         let noted = self.noted();
         match &noted.prepared {
             Some(prepared) if prepared.generation == *generation => Ok(prepared.clone()),
-            _ if noted.waits_for.is_empty() => Err("it works out its share; try again".to_owned()),
+            _ if noted.waits_for.is_empty() => Err(WORKS.to_owned()),
             _ => Err(noted.waits_for.clone()),
         }
     }
@@ -289,15 +310,17 @@ impl Board {
     /// Whether a frame is worth its proofs, as far as the executed state tells
     /// ([`Members::expects`]).
     pub(super) fn expects(&self, frame: &SharedFrame) -> bool {
-        let noted = self.noted();
-        noted.seen.as_ref().is_none_or(|seen| seen.members.expects(frame, self.height()))
+        self.seen().is_none_or(|seen| seen.members.expects(frame, self.height()))
     }
 
     /// The answer to a client that asks how the generation stands; see [`Self::told`].
     pub(super) fn answer(&self, id: u64, own: Option<PublicKey>) -> Response {
         match self.told(own) {
             Some(generating) => Response::Generation { id, generating: Box::new(generating) },
-            None => Response::NotReady { id, reason: Bytes::from_static(NO_KEY) },
+            None if self.has_begun.load(Ordering::Relaxed) => {
+                Response::NotReady { id, reason: Bytes::from_static(NO_KEY) }
+            }
+            None => Response::NotReady { id, reason: Bytes::from_static(STARTS) },
         }
     }
 
@@ -307,7 +330,12 @@ impl Board {
     fn told(&self, own: Option<PublicKey>) -> Option<Generating> {
         let noted = self.noted();
         let (seen, mut waits_for) = (noted.seen.clone()?, noted.waits_for.clone());
+        let prepared = noted.prepared.as_ref().map(|prepared| prepared.generation);
         drop(noted);
+        // Something was dealt since it came to a share, or it has just begun.
+        if waits_for.is_empty() && seen.generations.current().map(Generation::digest) != prepared {
+            waits_for = WORKS.to_owned();
+        }
         let Seen { committee, generations, .. } = seen;
         let (epoch, next_serial) = (committee.epoch(), generations.next_serial());
         let mut encryption = None;

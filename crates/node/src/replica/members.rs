@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::Bytes;
-use quorate_core::base::crypto::{Signature, Signer as _, Statement};
+use quorate_core::base::crypto::{Signature, Signer};
 use quorate_core::base::wire::{Decode as _, Encode as _};
 use quorate_core::client::message::{Program, Response, ShareWord};
 use quorate_core::ledger::change::{NextShares, SignedChange};
@@ -12,6 +12,7 @@ use quorate_core::ledger::generation::Generation;
 use quorate_core::ledger::state_machine::StateMachine;
 use quorate_core::protocols::protocol::{BlockOf, Protocol, Types};
 use quorate_core::{Committee, Digest, Height, ReplicaId};
+use quorate_crypto::ConsensusKey;
 use quorate_transport::ConnectionId;
 
 use super::decide::{Decider, Reach};
@@ -187,7 +188,11 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
         let mut change = SignedChange::from_bytes(change).map_err(unread)?;
         let members = self.replica.execution().members();
         let current = members.committee().ok_or("the members of this cluster are fixed")?;
-        change.shares = self.next_shares(&change, current)?;
+        let prepared = self.prepared(&change, current)?;
+        change.shares = prepared.as_ref().map(|Prepared { generation, keys, .. }| {
+            let (generation, keys) = (*generation, keys.clone());
+            Box::new(NextShares { generation, keys, possessions: Vec::new() })
+        });
         let next = change.approved(current, current.opening()).map_err(|it| it.to_string())?;
         if let Some(shares) = &change.shares {
             let height = self.replica.execution().height().next();
@@ -215,26 +220,28 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
             return Err("the change gives it another transport key than it has".to_owned());
         }
         match self.not_ready(current) {
-            None => self.signed(&change, &current.chain(), |statement| signer.sign(statement)),
+            None => {
+                let share = prepared.as_ref().and_then(|prepared| prepared.share.as_deref());
+                self.signed(&change, &current.chain(), &*signer, share)
+            }
             Some(reason) => Err(reason),
         }
     }
 
     /// The shares of the key that was generated for a change, as this replica came to them; `None`
     /// if none was.
-    fn next_shares(
+    fn prepared(
         &self,
         change: &SignedChange,
         current: &Committee,
-    ) -> Result<Option<Box<NextShares>>, String> {
+    ) -> Result<Option<Prepared>, String> {
         let generations = self.replica.execution().members().generations();
         let is_for_it = |it: &&Generation| it.plan().change == change.change.digest();
         let generation = generations.current().filter(is_for_it);
         let Some(generation) = generation.filter(|_| current.shares().is_some()) else {
             return Ok(None);
         };
-        let Prepared { generation, keys } = self.reach.generating.prepared(&generation.digest())?;
-        Ok(Some(Box::new(NextShares { generation, keys, possessions: Vec::new() })))
+        self.reach.generating.prepared(&generation.digest()).map(Some)
     }
 
     /// The word for a change, by the own key that the next epoch names, and by the share if there
@@ -243,18 +250,14 @@ impl<P: Protocol, S: StateMachine> Decider<P, S> {
         &self,
         change: &SignedChange,
         chain: &Digest,
-        sign: impl Fn(&Statement) -> Signature,
+        signer: &dyn Signer,
+        share: Option<&ConsensusKey>,
     ) -> Result<Word, String> {
-        let ready = sign(&change.readiness(chain));
+        let ready = signer.sign(&change.readiness(chain));
         let Some(shares) = &change.shares else { return Ok(Word::Plain(ready)) };
         let (me, keys) = (self.reach.me, shares.keys.clone());
         let possession = match (keys.key(me), change.possession(chain, me)) {
-            (Some(key), Some(statement)) => {
-                let share = self.reach.keyring.shares().share(key);
-                let share =
-                    share.map_err(|it| format!("its share cannot be read: {it}; try again"))?;
-                share.ok_or("its share is not on disk")?.sign(&statement)
-            }
+            (Some(_), Some(statement)) => share.ok_or("it has no share")?.sign(&statement),
             // It learns.
             _ => Signature::NONE,
         };

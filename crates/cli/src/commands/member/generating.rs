@@ -272,7 +272,9 @@ fn standing(height: Height, generation: &Generation) -> String {
     let left = generation.open_to().0.saturating_sub(height.0);
     match generation.standing(height.next()) {
         Standing::Dealing => format!("it waits for dealings, and fails in {left} blocks"),
-        Standing::Enough => format!("its key is made, and may be used for {left} more blocks"),
+        Standing::Enough => {
+            format!("enough have dealt; what they made may be used for {left} more blocks")
+        }
         Standing::Cheated => "failed: so many cheated that no key comes of it".to_owned(),
         Standing::Expired => "failed: its blocks are over".to_owned(),
     }

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{LaneId, Mempool, Place, lane_id, place};
+use crate::base::membership::Rules;
 use crate::base::types::ReplicaId;
 use crate::ledger::block::MOST_PROOFS;
 use crate::ledger::frame::{Frame, FrameId, SharedFrame};
@@ -13,6 +14,10 @@ use crate::ledger::frame::{Frame, FrameId, SharedFrame};
 /// those of so many sessions were put off. So a replica whose frames nobody
 /// else holds delays nobody else's, and making a block stays cheap.
 const MOST_PUT_OFF: usize = 1024;
+
+/// So many frames whose proofs do not fit are weighed for a block. Then all that may rest on some
+/// wait for the next one.
+const MOST_TOO_HEAVY: usize = 16;
 
 impl Mempool {
     /// What the next block may hold: frames that `in_ancestors` says are in none of the blocks
@@ -44,7 +49,7 @@ impl Mempool {
         let (mut commands, mut bytes, mut proofs) = (0, 0, 0_usize);
         // How far each lane was looked through.
         let mut seen: BTreeMap<LaneId, Place> = BTreeMap::new();
-        let mut put_off = BTreeSet::new();
+        let (mut put_off, mut too_heavy) = (BTreeSet::new(), 0);
         let mut put_off_of: BTreeMap<Option<ReplicaId>, usize> = BTreeMap::new();
         for entry in self.by_arrival.values() {
             let source = entry.brought_by();
@@ -64,19 +69,31 @@ impl Mempool {
                 if in_ancestors(&frame.id()) {
                     continue;
                 }
+                if too_heavy >= MOST_TOO_HEAVY && frame.is_administrative(Rules::EVERY_FORMAT) {
+                    put_off.insert(lane_id);
+                    break;
+                }
                 let Some(more) = proofs_of(frame) else {
                     put_off.insert(lane_id);
                     *put_off_of.entry(source).or_default() += 1;
                     break;
                 };
+                if !batch.is_empty() && more > MOST_PROOFS.saturating_sub(proofs) {
+                    // It waits for a block that has room. Whatever rests on less goes on.
+                    put_off.insert(lane_id);
+                    too_heavy += 1;
+                    break;
+                }
                 commands += frame.count() as usize;
                 bytes += frame.encoded_bytes().len();
-                proofs = proofs.saturating_add(more);
-                let fits = commands <= max_commands && bytes <= max_bytes && proofs <= MOST_PROOFS;
-                if !batch.is_empty() && !fits {
+                if !batch.is_empty() && (commands > max_commands || bytes > max_bytes) {
                     return batch;
                 }
+                proofs = proofs.saturating_add(more);
                 batch.push(Arc::clone(frame));
+                if proofs > MOST_PROOFS {
+                    return batch;
+                }
             }
             seen.insert(lane_id, until);
         }

@@ -29,6 +29,9 @@
 //! * **Progress.** A correct dealer whose dealing was taken always qualifies, as no valid complaint
 //!   against it exists. So the n − f = t correct ones are enough. All members must take the same
 //!   dealings: who deals twice, or to some only, leaves it to the members to agree which counts.
+//!   The last dealer can make its own share nothing, so that there is no key. Once all have
+//!   complained, nobody but the member without a share can have done so ([`Failed::OwnShare`]):
+//!   the next key generation goes on without it.
 //! * **Every correct member has its share.** It complains of every share that does not fit.
 //!
 //! # What is not

@@ -14,7 +14,9 @@ use zeroize::{Zeroize as _, Zeroizing};
 use super::Round;
 use super::encryption::{BASE, DecryptionKey, PROOF_BYTES, holds, prove, read_point, scalar};
 use crate::bls::batch::Batch;
-use crate::bls::curve::{G2, Scalar, combine_g2, is_infinity_g2, read_key, write_key};
+use crate::bls::curve::{
+    G2, Scalar, combine_g2, is_infinity_g2, read_key, subtract_g2, sum_g2, write_key,
+};
 use crate::bls::threshold::lagrange::position;
 use crate::bls::{KEY_BYTES, SIGNATURE_BYTES, SecretKey};
 use crate::committee_keys::KeyProblem;
@@ -114,6 +116,26 @@ impl Round {
             });
             self.write(dealer, &polynomial, &randomness, &shares.collect::<Vec<_>>())
         })
+    }
+
+    /// As [`Self::deal`], but the commitment to the coefficient of x is the opposite of the sum of
+    /// those of `others`: what the last dealer may do so that no key comes of them all. Its shares
+    /// fit nobody. For tests.
+    #[must_use]
+    pub fn deal_against(
+        &self,
+        dealer: usize,
+        seed: &[u8; 32],
+        others: &[Dealing],
+    ) -> Option<Vec<u8>> {
+        let randomness = scalar(&self.stream("randomness", dealer, seed, 0));
+        let own = self.read(dealer, &self.deal(dealer, seed)?).ok()?;
+        let sum = others.iter().filter_map(|other| other.commitments.get(1).copied());
+        let opposite = subtract_g2(G2::default(), sum_g2(&sum.collect::<Vec<_>>()));
+        let mut content = own.bytes[HEAD_BYTES..].to_vec();
+        content.get_mut(KEY_BYTES..2 * KEY_BYTES)?.copy_from_slice(&write_key(opposite));
+        let secret = secret_key(*self.polynomial(dealer, seed, 0).first()?)?;
+        Some(self.seal(dealer, &randomness, &content, &secret))
     }
 
     /// The coefficients of [`Self::deal`], each little-endian, as secret as `seed`. For the test

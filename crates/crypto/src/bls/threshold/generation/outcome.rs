@@ -45,9 +45,16 @@ pub enum Failed {
         /// The least number: the quorum.
         needed: usize,
     },
-    /// The dealings cancel out. Members that made theirs together caused it.
+    /// The dealings cancel out. Once nobody complains any more, members that made theirs together
+    /// caused it.
     #[error("the dealings cancel out, so their dealers made them together: begin another one")]
     Degenerate,
+    /// The shares of a member cancel out. It knows all others, so it chose its own by them: nobody
+    /// else can, and it alone has something of it, which is that no key is made.
+    #[error(
+        "member {0} chose its dealing by those of the others, so that its own share is nothing"
+    )]
+    OwnShare(usize),
 }
 
 /// The reason why a member has no share.
@@ -131,7 +138,8 @@ impl Generation {
         &self.disqualified
     }
 
-    /// The keys of the committee, from what was taken.
+    /// The keys of the committee, from what was taken. Members complain first: until they have,
+    /// a dealing whose shares fit nobody may make it fail.
     ///
     /// # Errors
     /// [`Failed`].
@@ -154,7 +162,10 @@ impl Generation {
         // Were the leading coefficient 0, fewer than a quorum could sign.
         let keys = sums.iter().map(key).collect::<Result<Vec<_>, _>>()?;
         let group = *keys.first().ok_or(Failed::Degenerate)?;
-        let members = (0..self.round.members()).map(|place| key(&evaluate(&sums, place)));
+        let members = (0..self.round.members()).map(|place| {
+            let point = evaluate(&sums, place);
+            if is_infinity_g2(&point) { Err(Failed::OwnShare(place)) } else { Ok(write_key(point)) }
+        });
         Ok(Outcome { group, members: members.collect::<Result<_, _>>()?, qualified })
     }
 
@@ -172,7 +183,7 @@ impl Generation {
             let share = share.ok_or(ShareError::DoesNotFit(dealing.dealer()))?;
             *sum = *sum + *share;
         }
-        secret_key(*sum).ok_or(ShareError::Failed(Failed::Degenerate))
+        secret_key(*sum).ok_or(ShareError::Failed(Failed::OwnShare(recipient)))
     }
 
     fn qualified(&self) -> impl Iterator<Item = &Dealing> {

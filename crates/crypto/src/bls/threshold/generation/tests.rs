@@ -113,6 +113,40 @@ fn members_generate_a_key_that_any_quorum_signs_with() {
     }
 }
 
+/// The last dealer knows all commitments. It takes itself out, and nobody else's key.
+#[test]
+fn a_dealer_that_chooses_commitments_by_those_of_others_is_shown_by_all() {
+    let members = Members::new(4);
+    let mut dealings: Vec<_> = (0..4).map(|at| members.deal(at)).collect();
+    let read = |at: usize| members.round.read(at, &dealings[at]).unwrap();
+    let others: Vec<_> = (0..3).map(read).collect();
+    dealings[3] = members.round.deal_against(3, &seed(1003), &others).unwrap();
+    let mut generation = members.generation(&dealings);
+    assert_eq!(generation.outcome(), Err(Failed::Degenerate));
+    assert_eq!(members.complain(&mut generation), 4, "its own one does not fit, either");
+    assert_eq!(generation.outcome().unwrap().qualified, [0, 1, 2]);
+    members.sign(&generation);
+}
+
+/// It knows what was dealt to itself, and its own share is what it says. Nobody can complain.
+#[test]
+fn a_dealer_that_makes_its_own_share_nothing_is_named() {
+    let members = Members::new(4);
+    let liar = 3;
+    let x = Scalar::from_u64(liar as u64 + 1);
+    let at_x = |of: &[Scalar]| of.iter().rev().fold(Scalar::ZERO, |sum, next| sum * x + *next);
+    let mut dealings: Vec<_> = (0..4).map(|at| members.deal(at)).collect();
+    let mut polynomial = members.polynomial(liar);
+    let all = (0..4).map(|at| at_x(&members.polynomial(at)));
+    polynomial[0] = polynomial[0] - all.fold(Scalar::ZERO, |sum, next| sum + next);
+    let shares: Vec<_> = (0..4).map(|place| value(&polynomial, place)).collect();
+    let randomness = DalekScalar::from(5u64);
+    dealings[liar] = members.round.write(liar, &polynomial, &randomness, &shares).unwrap();
+    let mut generation = members.generation(&dealings);
+    assert_eq!(members.complain(&mut generation), 0);
+    assert_eq!(generation.outcome(), Err(Failed::OwnShare(liar)));
+}
+
 #[test]
 fn the_keys_are_those_that_a_dealer_makes_of_the_sum_of_the_polynomials() {
     let members = Members::new(7);
