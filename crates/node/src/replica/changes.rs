@@ -122,7 +122,7 @@ impl Heard {
             Worth::Nothing
         } else if held.contains(&digest_of(step)) {
             Worth::Signature
-        } else if held.len() < most || planted!("sound-steps-unbounded", false, true) {
+        } else if held.len() < most || planted!("sound-steps-unbounded", true, false) {
             Worth::Proofs
         } else {
             Worth::Nothing

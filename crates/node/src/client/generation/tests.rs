@@ -135,16 +135,16 @@ fn members_that_are_behind_or_done_do_not_say_that_a_change_is_refused() {
             fate_of_change(&change, Some(serial), committee, said)
         }
     };
-    let fate = with(&later);
-    assert_eq!(fate(&committee, &said([&earlier, &earlier, &later, &later])), None);
-    assert_eq!(fate(&committee, &said([&Generations::default(); 4])), None, "it was made");
+    let (fate, none) = (with(&later), Generations::default());
+    assert_eq!(fate(&committee, &said([&earlier, &earlier, &later, &none])), None);
+    assert_eq!(fate(&committee, &said([&none; 4])), None, "it was made");
     // A later one has begun, and it is for another change.
     let fate = with(&earlier);
     let mut elsewhere = begin(&earlier, 2, Digest([8; 32]));
     let other = Some(Fate::Refused(Refusal::OtherChange));
-    assert_eq!(fate(&committee, &said([&elsewhere, &earlier, &earlier, &earlier])), None);
-    assert_eq!(fate(&committee, &said([&elsewhere, &elsewhere, &earlier, &earlier])), other);
+    assert_eq!(fate(&committee, &said([&elsewhere, &none, &none, &none])), None);
+    assert_eq!(fate(&committee, &said([&elsewhere, &elsewhere, &none, &none])), other);
     elsewhere = later;
     let stale = Some(Fate::Refused(Refusal::Stale));
-    assert_eq!(fate(&committee, &said([&elsewhere, &elsewhere, &earlier, &earlier])), stale);
+    assert_eq!(fate(&committee, &said([&elsewhere, &elsewhere, &none, &none])), stale);
 }

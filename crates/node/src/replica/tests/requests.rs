@@ -13,7 +13,7 @@ use quorate_core::client::message::Request;
 use quorate_core::ledger::frame::{Frame, SharedFrame};
 use quorate_core::protocols::hotstuff::Types;
 use quorate_core::{Committee, Digest, Epoch, ReplicaId, Sequence, SessionId};
-use quorate_crypto::{ConsensusKey, Ed25519, SchemeName, SecretKey};
+use quorate_crypto::{ConsensusKey, MembersScheme, SchemeName, SecretKey};
 use quorate_transport::{
     ClientListener, ConnectionId, Event, Gate, Identity, Inbound, Limits, Versions, inbound,
 };
@@ -50,7 +50,7 @@ pub(super) struct Stage {
 
 /// Counts the largest batch that failed, and all checks.
 struct Counting {
-    scheme: Ed25519,
+    scheme: MembersScheme,
     failed: Arc<AtomicUsize>,
     checked: Arc<AtomicUsize>,
 }
@@ -88,7 +88,7 @@ pub(super) async fn stage_of(key: &SecretKey, committee: Committee) -> Stage {
     let failed = Arc::<AtomicUsize>::default();
     let checked = Arc::<AtomicUsize>::default();
     let scheme = Counting {
-        scheme: Ed25519::new(&[]),
+        scheme: MembersScheme::default(),
         failed: Arc::clone(&failed),
         checked: Arc::clone(&checked),
     };
