@@ -261,6 +261,14 @@ fn every_shipped_study_can_be_run() {
         let quick = possible(&study.clone().quick());
         if let (Some(full), Some(quick)) = (full, quick) {
             assert!(quick.runs.len() < full.runs.len(), "{}", study.name);
+            // A number of a document stands beside one of ours, so some run must have that one.
+            for number in study.source.iter().flat_map(|source| &source.number) {
+                let stands_at = |settings: &Settings| {
+                    let text = |axis: &String| settings.point.text(axis);
+                    number.at.iter().all(|(axis, value)| text(axis) == Some(value.to_string()))
+                };
+                assert!(full.settings.iter().any(stands_at), "{}: {}", study.name, number.what);
+            }
         }
         names.push(study.name);
     }
