@@ -23,7 +23,7 @@ TARGET ?= all
 QUICK := --profile quick
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page package production unit fuzz sanitize-store header bindings redis-clients
+.PHONY: help demo test bench bench-backup bench-matrix attack bench-crypto bench-transport bench-store bench-store-full bench-store-threshold bench-store-test study studies-quick snow-studies pay-bench crash-store kill-store loom coverage pictures sim seeds soak twins upgrade mutants mutants-outside large model spec audit format-check pages services lint deny docs links book dist wasm snow-page package production unit unit-computing unit-waiting fuzz sanitize-store header bindings redis-clients
 
 help: ## Print this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -152,7 +152,7 @@ SKIPPED := $(CURDIR)/target/skipped.txt
 
 test: ## Everything a change must pass; what this machine lacks is fetched into target/, or skipped and said.
 	@mkdir -p target && : > $(SKIPPED)
-	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check pages deny lint docs links wasm snow-page production unit services seeds
+	@$(MAKE) --no-print-directory QUORATE_SKIPPED=$(SKIPPED) format-check pages deny lint docs links wasm snow-page production unit services
 	@echo "make test: passed$$(test ! -s $(SKIPPED) || echo ', all but these:')"
 	@sort -u $(SKIPPED)
 
@@ -220,5 +220,18 @@ links: ## Every link of README, docs and the rest leads somewhere.
 pictures: ## Draw docs/pictures again from the transcripts in tests/scripts.
 	$(CARGO) run $(LOCKED) --quiet --package quorate-lab --example sequence -- --manifest docs/pictures/manifest.txt tests/scripts
 
-unit: ## All tests.
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast
+# Tests that wait for nothing but the processor. All others start processes, or look at clocks.
+# With quorate-lab among them cargo chooses the same features as for the workspace, and builds
+# nothing anew.
+COMPUTE := -p quorate-adversary -p quorate-core -p quorate-crypto -p quorate-lab -p quorate-merkle \
+	-p quorate-model -p quorate-plot -p quorate-sim -p quorate-snow
+
+unit: ## All tests, and the first seeds of the simulator. What only computes runs beside what mostly waits.
+	$(CARGO) test $(LOCKED) --workspace --no-run
+	ci/beside.sh unit-waiting "unit-computing seeds"
+
+unit-computing:
+	$(CARGO) test $(LOCKED) --no-fail-fast $(COMPUTE)
+
+unit-waiting:
+	$(CARGO) test $(LOCKED) --no-fail-fast --workspace $(patsubst -p,--exclude,$(COMPUTE))

@@ -16,6 +16,7 @@
 mod admission;
 mod archive;
 mod changes;
+mod channels;
 pub mod data;
 pub mod decide;
 mod desk;

@@ -1,6 +1,8 @@
 //! Whole replicas in one process: sockets, threads and disks are real, and what they count can be
 //! read.
 
+#[path = "replicas/backups.rs"]
+mod backups;
 #[path = "../../cli/tests/cluster/ports.rs"]
 mod ports;
 #[path = "replicas/whole.rs"]

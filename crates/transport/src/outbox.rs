@@ -229,6 +229,12 @@ impl Outbox {
         self.lock().connected
     }
 
+    /// The number of the connection, if there is one.
+    pub(super) fn connection(&self) -> Option<u64> {
+        let state = self.lock();
+        state.connected.then_some(state.connection)
+    }
+
     /// The version of the protocol that the connection speaks, if there is one.
     pub(super) fn version(&self) -> Option<u16> {
         let state = self.lock();

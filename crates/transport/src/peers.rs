@@ -260,8 +260,8 @@ impl Peers {
         self.shared.hello.versions
     }
 
-    /// The number of times that connections have opened or closed. While it stays the same, so does
-    /// [`connected`](Self::connected).
+    /// The number of times that connections have opened or closed. While it stays the same, so do
+    /// [`connected`](Self::connected) and [`connections`](Self::connections).
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.changes.load(Ordering::Acquire)
@@ -274,6 +274,17 @@ impl Peers {
         let outboxes = roster.outboxes.iter().enumerate();
         let connected = outboxes.filter(|(_, outbox)| outbox.is_connected());
         connected.map(|(id, _)| ReplicaId(id as u16)).collect()
+    }
+
+    /// The same replicas, each with the number of its connection. A later connection to the same
+    /// replica has another number: what was sent over the earlier one may be lost.
+    #[must_use]
+    pub fn connections(&self) -> Vec<(ReplicaId, u64)> {
+        let roster = self.shared.roster.borrow();
+        let outboxes = roster.outboxes.iter().enumerate();
+        outboxes
+            .filter_map(|(id, outbox)| Some((ReplicaId(id as u16), outbox.connection()?)))
+            .collect()
     }
 
     /// Accepts and dials no more, sends everything queued, closes the connections, and returns

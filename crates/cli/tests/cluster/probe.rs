@@ -59,20 +59,29 @@ impl Probe {
     /// The heights of the first and the last decided block that can be had.
     pub async fn span(&mut self) -> Option<(u64, u64)> {
         let first = self.pull(1, 1).await?.first()?.block.height.0;
-        let (mut low, mut step) = (first, 1);
-        while !self.pull(low + step, 1).await?.is_empty() {
-            low += step;
-            step *= 2;
-        }
-        // There is a block at `low`, and none at `low + step`.
-        while step > 1 {
-            step /= 2;
-            if !self.pull(low + step, 1).await?.is_empty() {
-                low += step;
-            }
-        }
-        Some((first, low))
+        let has = async |height: u64| Some(!self.pull(height, 1).await?.is_empty());
+        Some((first, last_from(first, has).await?))
     }
+}
+
+/// The last height that has a block, by what `has` says of single heights; `first` has one. The
+/// genesis of an epoch is in no log, so a height without a block may be followed by one with a
+/// block, and never by another without one.
+pub async fn last_from(first: u64, mut has: impl AsyncFnMut(u64) -> Option<bool>) -> Option<u64> {
+    let mut is_reached = async |height: u64| Some(has(height).await? || has(height + 1).await?);
+    let (mut low, mut step) = (first, 1);
+    while is_reached(low + step).await? {
+        low += step;
+        step *= 2;
+    }
+    // There is a block at `low` or behind it, and none from `low + step` on.
+    while step > 1 {
+        step /= 2;
+        if is_reached(low + step).await? {
+            low += step;
+        }
+    }
+    Some(low)
 }
 
 impl Cluster {
@@ -143,8 +152,9 @@ impl Cluster {
         self.runtime.block_on(async {
             let mut probe = Probe::connect(self, replica).await?;
             for height in (first.max(last.saturating_sub(EMPTY_AT_THE_END))..=last).rev() {
-                let full = probe.pull(height, 1).await?.into_iter().next()?;
-                if !full.block.is_empty() {
+                // The genesis of an epoch cannot be had.
+                let full = probe.pull(height, 1).await?.into_iter().next();
+                if let Some(full) = full.filter(|full| !full.block.is_empty()) {
                     return Some(Shown {
                         first,
                         full: Some((full.block.height.0, full.block.id())),

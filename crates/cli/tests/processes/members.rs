@@ -7,8 +7,10 @@ use quorate_app::kv::Reply;
 use quorate_app::kv::command::encode;
 use quorate_node::client::verified::VerifiedReader;
 use serde_json::Value;
+use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 
+use crate::cluster::probe::last_from;
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, connect, quorate, wait_until};
 
@@ -338,4 +340,23 @@ fn changes_that_may_not_be_made_are_refused_and_the_cluster_goes_on() {
     writers.wait_for(50);
     let written = writers.finish(&cluster);
     assert_written(&cluster, SHAPE, &written);
+}
+
+/// The geneses of epochs are in no log. Replicas looked as if they were not equal where the search
+/// for the last block came upon one.
+#[test]
+fn the_last_block_is_found_wherever_epochs_begin() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let last = |first: u64, last: u64, geneses: [u64; 2]| {
+        let has = async |height| Some(height <= last && !geneses.contains(&height));
+        runtime.block_on(last_from(first, has))
+    };
+    for (first, end) in (1..4).flat_map(|first| (first..40).map(move |end| (first, end))) {
+        for genesis in first + 1..end {
+            let found =
+                (genesis + 2..=end).map(|other| last(first, end, [genesis, other.min(end - 1)]));
+            assert!(found.chain([last(first, end, [0, genesis])]).all(|found| found == Some(end)));
+        }
+    }
+    assert_eq!(runtime.block_on(last_from(1, async |_| None)), None);
 }

@@ -17,6 +17,7 @@ use crate::client::ReplicaAddress;
 use crate::client::pull::{Proof, PullError, Puller};
 use crate::client::states::SnapshotSource;
 use crate::client::succession::{Chain, Following, addresses};
+use crate::client::verified::AskError;
 use crate::config::Cluster;
 
 /// A file of blocks is ended beyond so many bytes.
@@ -25,6 +26,9 @@ const FILE_BYTES: usize = 64 << 20;
 const LITTLE_BYTES: usize = 256 << 10;
 /// ... and fewer blocks, is all that a replica has by now.
 const FEW_BLOCKS: usize = MAX_BLOCKS_SENT / 2;
+/// So often a state may be replaced by a newer one before it is fetched. Replicas keep what they
+/// have begun to send.
+const MOST_REPLACED: u32 = 10;
 const SEE_TO_REPLICAS: &str = "see that the replicas run, and that cluster.toml is theirs";
 
 /// What a backup added to its folder.
@@ -98,6 +102,29 @@ pub async fn create(cluster: &Cluster, folder: &Path, full: bool) -> Result<Crea
     Ok(created)
 }
 
+/// A state that a replica has, with the proof of it.
+struct Offer {
+    offered: Offered,
+    /// As it came.
+    bytes: Bytes,
+    replica: ReplicaId,
+    address: ReplicaAddress,
+}
+
+/// Why a state was not copied.
+enum NotCopied {
+    /// The replica has another one by now.
+    Replaced(BackupError),
+    /// Something else.
+    Failed(BackupError),
+}
+
+impl From<BackupError> for NotCopied {
+    fn from(error: BackupError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Why no blocks were added.
 enum Pulled {
     /// No replica keeps them.
@@ -165,87 +192,122 @@ impl<'a> Source<'a> {
     async fn add_state(
         &self,
         folder: &Folder,
-        end: Option<(Height, Digest)>,
+        mut end: Option<(Height, Digest)>,
         created: &mut Created,
     ) -> Result<Option<(Height, Digest)>, BackupError> {
+        let mut replaced = 0;
+        loop {
+            let offers = self.offers().await;
+            match self.add_one_of(offers, folder, &mut end, created).await {
+                Ok(state) => return Ok(state),
+                Err(NotCopied::Replaced(_)) if replaced < MOST_REPLACED => replaced += 1,
+                Err(NotCopied::Replaced(error) | NotCopied::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// The newest states that replicas have, the highest first, and who has each.
+    async fn offers(&self) -> Vec<Offer> {
         let mut offers = Vec::new();
         for (replica, address) in &self.replicas {
-            let dialled =
-                SnapshotSource::dial(*replica, address.clone(), self.committee.chain()).await;
-            let Ok(mut source) = dialled else { continue };
-            let Ok(offer) = source.offer().await else { continue };
+            let Ok(mut source) = self.dial(*replica, address).await else { continue };
+            let Ok(bytes) = source.offer().await else { continue };
             let committee =
                 |epoch| (epoch == self.committee.epoch()).then(|| self.committee.clone());
             // Whoever offers something else is behind, or lies.
-            if let Ok(offered) = offered::check(self.cluster, &committee, &offer) {
-                offers.push((offered, offer, source));
+            if let Ok(offered) = offered::check(self.cluster, &committee, &bytes) {
+                offers.push(Offer { offered, bytes, replica: *replica, address: address.clone() });
             }
         }
-        offers.sort_by_key(|(offered, ..)| std::cmp::Reverse(offered.height));
-        let mut failed = None;
-        for (offered, offer, mut source) in offers {
-            let Offered { height, block, .. } = offered;
+        offers.sort_by_key(|offer| std::cmp::Reverse(offer.offered.height));
+        offers
+    }
+
+    /// Not before it is asked: a connection that is not used ends after a while.
+    async fn dial(
+        &self,
+        replica: ReplicaId,
+        address: &ReplicaAddress,
+    ) -> Result<SnapshotSource, AskError> {
+        SnapshotSource::dial(replica, address.clone(), self.committee.chain()).await
+    }
+
+    /// Adds the first of these states that can be had.
+    async fn add_one_of(
+        &self,
+        offers: Vec<Offer>,
+        folder: &Folder,
+        end: &mut Option<(Height, Digest)>,
+        created: &mut Created,
+    ) -> Result<Option<(Height, Digest)>, NotCopied> {
+        let mut failed: Option<NotCopied> = None;
+        for offer in offers {
+            let Offered { height, block, .. } = offer.offered;
             let there = folder.path().join(format!("{:020}.{}", height.0, Kind::State.name()));
             if there.exists() {
                 return Ok(Some((height, block)));
             }
             if end.is_some_and(|(end, _)| end < height) {
-                match self.add_blocks(folder, end, Some(height), created).await {
-                    Err(Pulled::Folder(error)) => return Err(error),
+                match self.add_blocks(folder, *end, Some(height), created).await {
+                    Err(Pulled::Folder(error)) => return Err(error.into()),
                     // Heights that nobody has any more are missing.
                     Ok(()) | Err(Pulled::Gone | Pulled::Nobody(_)) => {}
                 }
+                *end = Backup::read(folder)?.end();
             }
-            match self.copy_state(folder, &offered, &offer, &mut source).await {
+            match self.copy_state(folder, &offer).await {
                 Ok(bytes) => {
                     created.state = Some(height);
                     created.bytes += bytes;
                     created.last = created.last.max(height).max(end.unwrap_or_default().0);
                     return Ok(Some((height, block)));
                 }
-                Err(error) => failed = Some(error),
+                // One that was replaced may be had the next time, whoever else failed.
+                Err(error) if !matches!(failed, Some(NotCopied::Replaced(_))) => {
+                    failed = Some(error);
+                }
+                Err(_) => {}
             }
         }
         failed.map_or(Ok(None), Err)
     }
 
     /// Copies a state from a replica. Each chunk is checked when it comes.
-    async fn copy_state(
-        &self,
-        folder: &Folder,
-        offered: &Offered,
-        offer: &Bytes,
-        source: &mut SnapshotSource,
-    ) -> Result<u64, BackupError> {
+    async fn copy_state(&self, folder: &Folder, offer: &Offer) -> Result<u64, NotCopied> {
+        let Offer { offered, bytes: encoded, replica, address } = offer;
         let failed = |error: &dyn std::fmt::Display| {
             let what = format!("the state at height {} was not sent: {error}", offered.height);
             BackupError::failed(what, folder.path(), SEE_TO_REPLICAS)
         };
+        let not_sent = |error: AskError| match error {
+            AskError::Replaced => NotCopied::Replaced(failed(&error)),
+            error => NotCopied::Failed(failed(&error)),
+        };
+        let mut source = self.dial(*replica, address).await.map_err(not_sent)?;
         let (height, block) = (offered.height, offered.block);
         let head = self.head((height, height), (Digest::default(), block));
         let mut writer = folder.begin(Kind::State, &head)?;
         for handover in &self.handovers {
             writer.add(Tag::Handover, handover)?;
         }
-        writer.add(Tag::Offer, offer)?;
+        writer.add(Tag::Offer, encoded)?;
         let application = Application::first(self.cluster);
         let restoring = Restoring::new(application, self.cluster.sessions, offered.root);
         let mut restoring = restoring.behind((height, block));
         let (mut number, mut last, mut bytes) = (0, false, 0);
         let limit_bytes = self.cluster.limits.max_snapshot_bytes;
         while !last {
-            let (chunk, is_last) =
-                source.chunk(height, number).await.map_err(|error| failed(&error))?;
+            let (chunk, is_last) = source.chunk(height, number).await.map_err(not_sent)?;
             bytes += chunk.len() as u64;
             if bytes > limit_bytes {
-                return Err(failed(&SnapshotError::TooLarge { limit_bytes }));
+                return Err(failed(&SnapshotError::TooLarge { limit_bytes }).into());
             }
             restoring.take(chunk.clone()).map_err(|error| failed(&error))?;
             writer.add(Tag::Chunk, &chunk)?;
             (number, last) = (number + 1, is_last);
         }
         restoring.finish().map_err(|error| failed(&error))?;
-        writer.finish()
+        Ok(writer.finish()?)
     }
 
     fn head(&self, (first, last): (Height, Height), (parent, block): (Digest, Digest)) -> Head {

@@ -57,10 +57,11 @@ impl SnapshotSource {
     /// A chunk of the snapshot at a height, and whether it is the last.
     ///
     /// # Errors
-    /// [`AskError`].
+    /// [`AskError::Replaced`] if another snapshot took its place; others.
     pub async fn chunk(&mut self, height: Height, chunk: u32) -> Result<(Bytes, bool), AskError> {
         match self.answer(|id| Request::Chunk { id, height, chunk }).await? {
             Response::Chunk { bytes, last, .. } => Ok((bytes, last)),
+            Response::Offer { .. } => Err(AskError::Replaced),
             _ => Err(AskError::Closed),
         }
     }

@@ -66,6 +66,9 @@ pub enum AskError {
     /// What it says of the members is not proven.
     #[error("is not believed: {0}")]
     NotFollowed(NotFollowed),
+    /// It has another snapshot by now than the one that it was asked for.
+    #[error("has another snapshot by now")]
+    Replaced,
     /// It says that it proves nothing.
     #[error("proves nothing: {}", why(*.0))]
     Unproven(Unproven),

@@ -293,7 +293,8 @@ impl Shelf {
                 (*to, "chunk", message)
             }
             Task::Backup(backup) => {
-                let response = self.told::<T>(*backup, (transfers, checkpoints)).to_bytes();
+                let response =
+                    told::<T>(*backup, &self.states, (transfers, checkpoints)).to_bytes();
                 busy.done(Asker::Client(backup.connection));
                 let bytes = response.len();
                 // The client may be gone.
@@ -310,21 +311,27 @@ impl Shelf {
         }
         (bytes, blocks)
     }
+}
 
-    /// What a client is told about the newest snapshot.
-    fn told<T: Types>(
-        &self,
-        Backup { id, chunk, .. }: Backup,
-        (transfers, checkpoints): (&mut Transfers, &Checkpoints),
-    ) -> Response {
-        let Some((height, chunk)) = chunk else {
-            let offer = self.states.offer::<T>().map(|offer| offer.to_bytes());
-            return Response::Offer { id, offer: offer.unwrap_or_default().into() };
-        };
-        match transfers.chunk(&self.states, checkpoints, height, chunk) {
-            Some((bytes, last)) => Response::Chunk { id, last, bytes },
-            None => Response::Unproven { id, reason: Unproven::Unavailable },
-        }
+/// What a client is told about the newest snapshot. Whoever asks for one that is gone gets the
+/// offer of the one that took its place.
+fn told<T: Types>(
+    Backup { id, chunk, .. }: Backup,
+    states: &States,
+    (transfers, checkpoints): (&mut Transfers, &Checkpoints),
+) -> Response {
+    let offer = |offer: Option<Offer<T>>| Response::Offer {
+        id,
+        offer: offer.map(|offer| offer.to_bytes().into()).unwrap_or_default(),
+    };
+    let Some((height, chunk)) = chunk else { return offer(states.offer()) };
+    if let Some((bytes, last)) = transfers.chunk(states, checkpoints, height, chunk) {
+        return Response::Chunk { id, last, bytes };
+    }
+    let is_other = |offer: &Offer<T>| offer.block.height() != height;
+    match states.offer().filter(is_other) {
+        Some(other) if !transfers.sends(height) => offer(Some(other)),
+        _ => Response::Unproven { id, reason: Unproven::Unavailable },
     }
 }
 

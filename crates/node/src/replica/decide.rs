@@ -26,6 +26,7 @@ use quorate_journal::{BlockIndex, Journal};
 use quorate_transport::{ClientListener, Room};
 
 use super::archive::{Archive, Task};
+use super::channels::Channels;
 use super::desk::Work;
 use super::epochs::Epochs;
 use super::events::Trouble;
@@ -96,9 +97,7 @@ pub struct Turns<T: Types> {
     inputs: Vec<Input<T>>,
     /// What the messages that are at work take of the bytes that may wait.
     rooms: Vec<Room>,
-    connected: Vec<ReplicaId>,
-    /// As often had channels opened or closed when `connected` was made.
-    channel_changes: u64,
+    channels: Channels,
     /// Something was done that the published numbers do not show, and they are not to be set
     /// before.
     unpublished: bool,
@@ -119,8 +118,7 @@ impl<T: Types> Turns<T> {
             begin: now,
             inputs: vec![first],
             rooms: Vec::new(),
-            connected: Vec::new(),
-            channel_changes: 0,
+            channels: Channels::default(),
             unpublished: false,
             publish_at: Time(0),
             asked_for_views: None,
@@ -372,18 +370,10 @@ where
 
     /// Tells the replica of peers whose channel has opened.
     fn note_connections(&mut self) {
-        let Turns { connected, channel_changes, inputs, .. } = &mut self.turns;
-        let changes = self.reach.links.changes();
-        if changes == *channel_changes {
-            return;
-        }
-        *channel_changes = changes;
-        let now = self.reach.links.connected();
-        self.reach.metrics.connected_peers.set(now.len() as u64);
-        if now != *connected {
-            let new = now.iter().filter(|peer| !connected.contains(peer));
-            inputs.extend(new.map(|peer| Input::Connected(*peer)));
-            *connected = now;
+        let (links, channels) = (&self.reach.links, &mut self.turns.channels);
+        if let Some(opened) = channels.look(links.changes(), || links.connections()) {
+            self.reach.metrics.connected_peers.set(channels.count() as u64);
+            self.turns.inputs.extend(opened.into_iter().map(Input::Connected));
         }
     }
 

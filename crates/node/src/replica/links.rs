@@ -164,6 +164,12 @@ impl Links {
         self.peers.connected()
     }
 
+    /// See [`Peers::connections`].
+    #[must_use]
+    pub fn connections(&self) -> Vec<(ReplicaId, u64)> {
+        self.peers.connections()
+    }
+
     /// See [`Peers::versions`].
     #[must_use]
     pub fn versions(&self) -> Versions {

@@ -3,6 +3,7 @@
 mod admission;
 mod archive;
 mod changes;
+mod channels;
 mod desk;
 mod doorbell;
 mod epochs;

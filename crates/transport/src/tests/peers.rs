@@ -218,6 +218,7 @@ async fn a_newer_connection_takes_the_older_ones_place(transport: TransportName)
     let mut first = raw_peer(&plan, 1, 0).await;
     raw_hello(&mut first, me).await;
     until("first is in", || one.peers.is_connected(ReplicaId(0))).await;
+    let before = one.peers.connections();
     let mut second = raw_peer(&plan, 1, 0).await;
     raw_hello(&mut second, me).await;
     until_hung_up(first).await;
@@ -225,6 +226,8 @@ async fn a_newer_connection_takes_the_older_ones_place(transport: TransportName)
     second.write_all(&handshake::framed(Bytes::from_static(b"second"))).await.unwrap();
     assert_eq!(next(&mut one.inbound).await, (ReplicaId(0), Bytes::from_static(b"second")));
     assert!(one.peers.is_connected(ReplicaId(0)));
+    let now = one.peers.connections();
+    assert!(now.len() == 1 && now[0].0 == before[0].0 && now[0].1 > before[0].1, "{now:?}");
 }
 
 async fn a_replica_may_speak_for_itself_only(transport: TransportName) {

@@ -102,6 +102,11 @@ impl Transfers {
         });
     }
 
+    /// Whether the snapshot at a height is being sent, and more of it may come.
+    pub fn sends(&self, height: Height) -> bool {
+        self.open.iter().any(|open| open.height == height && open.failed().is_none())
+    }
+
     /// A chunk of the snapshot at a height, and whether it is the last; nothing if there is no such
     /// snapshot, or chunk, or not yet.
     pub fn chunk(

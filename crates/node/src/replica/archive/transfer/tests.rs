@@ -2,10 +2,20 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use super::super::{Backup, told};
 use super::*;
+use quorate_core::base::wire::Decode as _;
+use quorate_core::client::message::{Response, Unproven};
 use quorate_core::ledger::state_machine::KeepError;
+use quorate_core::protocols::hotstuff::Types;
+use quorate_core::protocols::hotstuff::block::Block;
+use quorate_core::protocols::hotstuff::certificate::Qc;
+use quorate_core::protocols::protocol::Shown;
+use quorate_core::replica::message::Offer;
+use quorate_core::{Digest, Epoch};
 use quorate_journal::States;
 use quorate_store::disk::MemoryDisk;
+use quorate_transport::ConnectionId;
 
 /// A state that becomes as many chunks as the test lets it.
 struct Paced {
@@ -136,4 +146,40 @@ fn askers_of_one_snapshot_share_it_and_those_of_others_do_not_end_it() {
     assert_eq!(ask(9, 0), None);
     assert_eq!(ask(5, 1), Some((5, true)));
     assert_eq!(ask(7, 1), Some((7, true)));
+}
+
+/// A client that fetches a snapshot which is gone need not wait until it gives up.
+#[test]
+fn whoever_asks_for_a_snapshot_that_was_replaced_is_offered_the_newer_one() {
+    let (states, checkpoints) = (states(), Checkpoints::new(None));
+    let mut transfers = Transfers::new(1 << 20);
+    let ask = |transfers: &mut Transfers, height, chunk| {
+        let chunk = Some((Height(height), chunk));
+        let backup = Backup { connection: ConnectionId(1), id: 3, chunk };
+        told::<Types>(backup, &states, (transfers, &checkpoints))
+    };
+    let not_yet = Response::Unproven { id: 3, reason: Unproven::Unavailable };
+    assert_eq!(ask(&mut transfers, 7, 0), not_yet, "there is no other");
+
+    let block = Arc::new(Block::genesis(Digest([1; 32]), Epoch(0)));
+    let shown = Shown { block: Arc::clone(&block), evidence: Qc::genesis(block.id()) };
+    let offer = Offer::<Types> { epoch: Epoch(0), block, recent: Vec::new(), shown };
+    states.keep_offer(&offer).unwrap();
+    let Response::Offer { id: 3, offer: told } = ask(&mut transfers, 7, 0) else {
+        panic!("it has another")
+    };
+    assert_eq!(Offer::from_bytes(told).unwrap(), offer);
+    // That is the one which is asked for.
+    assert_eq!(ask(&mut transfers, 0, 0), not_yet);
+    // What was begun goes on.
+    let (mut slow, go) = transfer(3, false, 1 << 20);
+    (0..2).for_each(|_| go.send(()).unwrap());
+    transfers.open.push({
+        assert!(slow.chunk(0).is_some());
+        slow.patience = Duration::from_millis(1);
+        slow
+    });
+    assert!(matches!(ask(&mut transfers, 7, 0), Response::Chunk { last: false, .. }));
+    assert_eq!(ask(&mut transfers, 7, 2), not_yet);
+    drop(go);
 }
