@@ -35,8 +35,9 @@ impl Mempool {
     }
 
     /// The same, without frames of which `proofs_of` says nothing, and those behind them in their
-    /// session: they are to wait. Of the others it says what their proofs weigh: several frames come
-    /// to [`MOST_PROOFS`] at most. It looks at each frame that waits, where many are not ready.
+    /// session: they are to wait. Of the others it says what their proofs weigh: those of several
+    /// frames come to [`MOST_PROOFS`] at most. It looks at each frame that waits, where many are
+    /// not ready.
     #[must_use]
     pub fn ready_batch(
         &self,
