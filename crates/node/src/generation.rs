@@ -249,7 +249,7 @@ impl Part {
         let derived = blocking(move || derive(&of, &chain, with, &dealings)).await??;
         let (outcome, share) = match derived {
             Derived::Complaints(complaints) => return Err(self.complain(plan, &complaints).await),
-            Derived::Key { outcome, share } => (outcome, share.map(Arc::new)),
+            Derived::Key { outcome, share } => (outcome, share),
         };
         let keys = plan.dealers.iter().map(|dealer| dealer.id).zip(outcome.members).collect();
         let keys = ShareKeys::new(plan.quorum(), keys)
@@ -494,7 +494,7 @@ enum Derived {
     /// There are shares that do not fit. Nothing else counts yet.
     Complaints(Vec<Complaint>),
     /// A key, with the share of a dealer.
-    Key { outcome: Outcome, share: Option<ConsensusKey> },
+    Key { outcome: Outcome, share: Option<Arc<ConsensusKey>> },
 }
 
 fn derive(
@@ -529,7 +529,8 @@ fn derive(
     })?;
     let share = own.map(|(place, key)| taken.share(place, &key)).transpose();
     let share = share.map_err(|error| begin_another(error.to_string()))?;
-    Ok(Derived::Key { outcome, share: share.map(ConsensusKey::dealt) })
+    let share = share.map(|share| Arc::new(ConsensusKey::dealt(share)));
+    Ok(Derived::Key { outcome, share })
 }
 
 fn round_of(plan: &Plan, chain: &Digest) -> Result<Round, Wait> {

@@ -236,6 +236,9 @@ pub async fn gather(change: &mut SignedChange, current: &Committee) -> Vec<(Repl
     missing
 }
 
+/// Members whose word is missing, and why.
+type Missing = Vec<(ReplicaId, String)>;
+
 /// A next member's word for a change.
 struct Word {
     ready: Signature,
@@ -259,7 +262,7 @@ fn genuine(
     change: &Change,
     chain: &Digest,
     words: Vec<(ReplicaId, Word)>,
-) -> (Vec<(ReplicaId, Word)>, Vec<(ReplicaId, String)>) {
+) -> (Vec<(ReplicaId, Word)>, Missing) {
     let scheme = MembersScheme::default();
     let holds = |(replica, word): &(ReplicaId, Word)| {
         let (approvals, ready) = (Vec::new(), vec![(*replica, word.ready)]);
@@ -278,7 +281,7 @@ fn genuine(
 
 /// Takes the words into a change: where members came to a threshold key, those of most that came to
 /// the same. Returns the others.
-fn take(change: &mut SignedChange, words: Vec<(ReplicaId, Word)>) -> Vec<(ReplicaId, String)> {
+fn take(change: &mut SignedChange, words: Vec<(ReplicaId, Word)>) -> Missing {
     let same = |one: &Word, other: &Word| match (&one.shares, &other.shares) {
         (Some(one), Some(other)) => one.generation == other.generation && one.keys == other.keys,
         (one, other) => one.is_none() && other.is_none(),

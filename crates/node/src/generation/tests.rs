@@ -40,7 +40,7 @@ fn dealing(folder: &std::path::Path, plan: &Plan, id: u16) -> (usize, Bytes) {
 }
 
 /// The key that follows, and the member's share.
-fn key_of(derived: Result<Derived, Wait>) -> Result<(Outcome, Option<ConsensusKey>), String> {
+fn key_of(derived: Result<Derived, Wait>) -> Result<(Outcome, Option<Arc<ConsensusKey>>), String> {
     match derived {
         Ok(Derived::Key { outcome, share }) => Ok((outcome, share)),
         Ok(Derived::Complaints(_)) => Err("it complains".to_owned()),

@@ -122,7 +122,7 @@ impl Heard {
             Worth::Nothing
         } else if held.contains(&digest_of(step)) {
             Worth::Signature
-        } else if held.len() < most || planted!("sound-steps-unbounded", true, false) {
+        } else if planted!("sound-steps-unbounded", true, held.len() < most) {
             Worth::Proofs
         } else {
             Worth::Nothing
