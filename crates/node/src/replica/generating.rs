@@ -1,7 +1,7 @@
 //! The replica's part in the generation of a threshold key, as its threads share it.
 //!
 //! The deciding thread notes how the generation stands in the executed state, and what was dealt in
-//! the blocks that it executes. A task ([`crate::generation`]) deals, complains, and comes to the
+//! the blocks that it executes. A task (`generation`) deals, complains, and comes to the
 //! replica's share. Clients' requests are answered from here, and so is the question whether the
 //! replica is ready for a change.
 //!
