@@ -190,7 +190,11 @@ impl Part {
             return Next::Over;
         };
         self.board.forget_offers_before(committee.epoch(), generations.next_serial());
-        let Some(generation) = generations.current() else { return Next::Over };
+        let Some(generation) = generations.current() else {
+            // What came of a former one, which may have come late, is of no use.
+            self.board.rest();
+            return Next::Over;
+        };
         let taken = self.take_part(&committee, generation).await;
         let serial = generation.plan().serial;
         match taken {
@@ -521,8 +525,8 @@ fn derive(
     }
     let outcome = taken.outcome().map_err(|failed| match failed {
         Failed::OwnShare(place) => Wait::for_others(format!(
-            "{} dealt so that its own share is nothing: it lies. Replace it (`quorate member \
-             replace`), and begin a key generation without it",
+            "by what is shown so far, {} dealt so that its own share is nothing. Unless somebody \
+             complains within a minute it lies: replace it (`quorate member replace`)",
             plan.dealers.get(place).map_or_else(String::new, |it| format!("replica {}", it.id)),
         )),
         failed => begin_another(failed.to_string()),

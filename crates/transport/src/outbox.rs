@@ -46,7 +46,8 @@ struct State {
     waker: Option<Waker>,
     /// The wakers of senders that wait for room.
     senders: Vec<Waker>,
-    /// Counts the connections of this outbox. Only the latest one may take messages out.
+    /// The number of the latest connection, which no other has of those that count in the same
+    /// `changes`. It alone may take messages out.
     connection: u64,
     connected: bool,
     /// The version of the protocol that the latest connection speaks.
@@ -204,11 +205,10 @@ impl Outbox {
     pub(super) fn connect(&self, version: u16) -> u64 {
         let mut number = 0;
         self.stop(|state| {
-            state.connection += 1;
+            number = self.changes.fetch_add(1, Ordering::Release).wrapping_add(1);
+            state.connection = number;
             (state.connected, state.version) = (true, version);
-            number = state.connection;
         });
-        self.changes.fetch_add(1, Ordering::Release);
         number
     }
 

@@ -337,16 +337,16 @@ impl Mempool {
         }
     }
 
-    /// Whether there is room for it, if it is a step of a key generation: a member has few to say,
-    /// and each costs as much as hundreds of frames.
+    /// Whether there is room for it `beside` so many frames of its key, if it is a step of a key
+    /// generation: a member has few to say, and each costs as much as hundreds of frames.
     #[must_use]
-    pub fn takes_step(&self, frame: &Frame) -> bool {
+    pub fn takes_step(&self, frame: &Frame, beside: usize) -> bool {
         let steps = self.keys.get(&frame.key()).map_or(0, |usages| usages.steps);
-        steps < MOST_STEPS || !frame.is_step(Rules::EVERY_FORMAT)
+        steps + beside < MOST_STEPS || !frame.is_step(Rules::EVERY_FORMAT)
     }
 
     fn has_room(&self, frame: &Frame, room: Room) -> bool {
-        if !self.takes_step(frame) {
+        if !self.takes_step(frame, 0) {
             return false;
         }
         let total = match room {

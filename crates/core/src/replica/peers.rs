@@ -1,5 +1,6 @@
 //! What becomes of a peer's message.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::catch_up::BUDGET_BYTES;
@@ -9,7 +10,7 @@ use super::pending::Pending;
 use super::proofs::{may_be_in_a_block, proofs_of};
 use super::verify::bytes_of;
 use super::{Action, Fx, Refused, Replica, is_among};
-use crate::base::crypto::Verified;
+use crate::base::crypto::{PublicKey, Verified};
 use crate::base::membership::Rules;
 use crate::base::types::{ReplicaId, Time};
 use crate::ledger::block::BlockId;
@@ -198,8 +199,13 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
     /// executed more, or less: it is not to blame for the others.
     fn expected_frames(&self, mut frames: Vec<SharedFrame>) -> Vec<SharedFrame> {
         let (members, height) = (self.execution.members(), self.execution.height());
-        let mempool = &self.payload.mempool;
-        frames.retain(|frame| mempool.takes_step(frame) && members.expects(frame, height));
+        let (mempool, mut with) = (&self.payload.mempool, BTreeMap::<PublicKey, usize>::new());
+        frames.retain(|frame| {
+            let beside = with.entry(frame.key()).or_default();
+            let is_taken = mempool.takes_step(frame, *beside) && members.expects(frame, height);
+            *beside += usize::from(is_taken);
+            is_taken
+        });
         frames
     }
 

@@ -279,11 +279,12 @@ fn a_key_has_few_steps_of_key_generations_and_whatever_rests_on_less_passes_them
     let step = |session| frame(1, session, 1, &["quorate generation 1, and so on"]);
     let mut pool = Mempool::new(Limits::default());
     for session in 1..=MOST_STEPS as u64 {
-        assert!(pool.takes_step(&step(session)));
+        assert!(pool.takes_step(&step(session), 0));
         assert_eq!(add(&mut pool, &step(session)), Admission::Added);
     }
     let one_more = step(MOST_STEPS as u64 + 1);
-    assert!(!pool.takes_step(&one_more));
+    assert!(!pool.takes_step(&one_more, 0));
+    assert!(!Mempool::new(Limits::default()).takes_step(&step(1), MOST_STEPS));
     assert_eq!(add(&mut pool, &one_more), Admission::Refused(Refusal::Busy));
     // Its other commands have room, and so have others' steps.
     let (plain, other) = (frame(1, 9000, 1, &["x"]), frame(2, 1, 1, &["quorate generation 1"]));

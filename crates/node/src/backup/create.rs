@@ -1,12 +1,14 @@
 //! Taking a backup of a cluster that runs.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::client::decided::DecidedBlock;
 use quorate_core::ledger::execution::{Restoring, SnapshotError};
 use quorate_core::replica::message::MAX_BLOCKS_SENT;
 use quorate_core::{Committee, Digest, Height, ReplicaId};
+use tokio::task::JoinSet;
 
 use super::BackupError;
 use super::application::Application;
@@ -29,6 +31,8 @@ const FEW_BLOCKS: usize = MAX_BLOCKS_SENT / 2;
 /// So often a state may be replaced by a newer one before it is fetched. Replicas keep what they
 /// have begun to send.
 const MOST_REPLACED: u32 = 10;
+/// How long a replica has to offer its newest state.
+const OFFERED_WITHIN: Duration = Duration::from_secs(10);
 const SEE_TO_REPLICAS: &str = "see that the replicas run, and that cluster.toml is theirs";
 
 /// What a backup added to its folder.
@@ -119,6 +123,12 @@ enum NotCopied {
     Failed(BackupError),
 }
 
+impl NotCopied {
+    fn is_replaced(&self) -> bool {
+        matches!(self, Self::Replaced(_))
+    }
+}
+
 impl From<BackupError> for NotCopied {
     fn from(error: BackupError) -> Self {
         Self::Failed(error)
@@ -199,27 +209,39 @@ impl<'a> Source<'a> {
         loop {
             let offers = self.offers().await;
             match self.add_one_of(offers, folder, &mut end, created).await {
-                Ok(state) => return Ok(state),
+                // Whoever has no state now may have had blocks before.
+                Ok(state) => return Ok(state.max(end)),
                 Err(NotCopied::Replaced(_)) if replaced < MOST_REPLACED => replaced += 1,
                 Err(NotCopied::Replaced(error) | NotCopied::Failed(error)) => return Err(error),
             }
         }
     }
 
-    /// The newest states that replicas have, the highest first, and who has each.
+    /// The newest states that replicas have, the highest first, and who has each. All are asked at
+    /// the same time: by the time that a silent one is given up, others have newer states.
     async fn offers(&self) -> Vec<Offer> {
+        let chain = self.committee.chain();
+        let mut asking = JoinSet::new();
+        for (replica, address) in self.replicas.iter().cloned() {
+            asking.spawn(async move {
+                let offer = async {
+                    let dialled = SnapshotSource::dial(replica, address.clone(), chain).await;
+                    dialled.ok()?.offer().await.ok()
+                };
+                let bytes = tokio::time::timeout(OFFERED_WITHIN, offer).await.ok()??;
+                Some((replica, address, bytes))
+            });
+        }
+        let committee = |epoch| (epoch == self.committee.epoch()).then(|| self.committee.clone());
         let mut offers = Vec::new();
-        for (replica, address) in &self.replicas {
-            let Ok(mut source) = self.dial(*replica, address).await else { continue };
-            let Ok(bytes) = source.offer().await else { continue };
-            let committee =
-                |epoch| (epoch == self.committee.epoch()).then(|| self.committee.clone());
+        while let Some(told) = asking.join_next().await {
+            let Ok(Some((replica, address, bytes))) = told else { continue };
             // Whoever offers something else is behind, or lies.
             if let Ok(offered) = offered::check(self.cluster, &committee, &bytes) {
-                offers.push(Offer { offered, bytes, replica: *replica, address: address.clone() });
+                offers.push(Offer { offered, bytes, replica, address });
             }
         }
-        offers.sort_by_key(|offer| std::cmp::Reverse(offer.offered.height));
+        offers.sort_by_key(|offer| (std::cmp::Reverse(offer.offered.height), offer.replica));
         offers
     }
 
@@ -245,7 +267,10 @@ impl<'a> Source<'a> {
             let Offered { height, block, .. } = offer.offered;
             let there = folder.path().join(format!("{:020}.{}", height.0, Kind::State.name()));
             if there.exists() {
-                return Ok(Some((height, block)));
+                // A higher one that was replaced comes first.
+                return failed
+                    .filter(NotCopied::is_replaced)
+                    .map_or(Ok(Some((height, block))), Err);
             }
             if end.is_some_and(|(end, _)| end < height) {
                 match self.add_blocks(folder, *end, Some(height), created).await {
@@ -263,10 +288,9 @@ impl<'a> Source<'a> {
                     return Ok(Some((height, block)));
                 }
                 // One that was replaced may be had the next time, whoever else failed.
-                Err(error) if !matches!(failed, Some(NotCopied::Replaced(_))) => {
-                    failed = Some(error);
+                Err(error) => {
+                    failed = failed.filter(NotCopied::is_replaced).or(Some(error));
                 }
-                Err(_) => {}
             }
         }
         failed.map_or(Ok(None), Err)

@@ -289,6 +289,15 @@ impl Board {
         noted.waits_for.clear();
     }
 
+    /// No generation is under way.
+    pub(crate) fn rest(&self) {
+        let mut noted = self.noted();
+        if noted.generation().is_none() {
+            noted.prepared = None;
+            noted.waits_for.clear();
+        }
+    }
+
     /// What the replica waits for.
     pub(crate) fn wait_for(&self, what: String) {
         self.noted().waits_for = what;
@@ -333,7 +342,8 @@ impl Board {
         let prepared = noted.prepared.as_ref().map(|prepared| prepared.generation);
         drop(noted);
         // Something was dealt since it came to a share, or it has just begun.
-        if waits_for.is_empty() && seen.generations.current().map(Generation::digest) != prepared {
+        let current = seen.generations.current();
+        if waits_for.is_empty() && current.is_some_and(|it| Some(it.digest()) != prepared) {
             waits_for = WORKS.to_owned();
         }
         let Seen { committee, generations, .. } = seen;

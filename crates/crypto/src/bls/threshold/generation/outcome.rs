@@ -49,11 +49,10 @@ pub enum Failed {
     /// caused it.
     #[error("the dealings cancel out, so their dealers made them together: begin another one")]
     Degenerate,
-    /// The shares of a member cancel out. It knows all others, so it chose its own by them: nobody
-    /// else can, and it alone has something of it, which is that no key is made.
-    #[error(
-        "member {0} chose its dealing by those of the others, so that its own share is nothing"
-    )]
+    /// The shares of a member cancel out. Once all that have to have complained, that member chose
+    /// its own dealing by what the others dealt to it. Before that, another dealer may have chosen
+    /// its commitments so: the share that it gave this member does not fit then.
+    #[error("the shares of member {0} cancel out")]
     OwnShare(usize),
 }
 
