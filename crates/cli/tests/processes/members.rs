@@ -60,7 +60,7 @@ pub(crate) fn changed(cluster: &Cluster, arguments: &[&str]) -> u64 {
 }
 
 /// What the members weigh, by id; `None`: no member.
-fn weights(cluster: &Cluster) -> Vec<Option<u64>> {
+pub(crate) fn weights(cluster: &Cluster) -> Vec<Option<u64>> {
     let status = json(&member(cluster, &["status"]));
     let members = status["members"].as_array().unwrap().clone();
     let of = |id: u64| members.iter().find(|member| member["id"] == id)?["weight"].as_u64();
@@ -78,7 +78,7 @@ fn client_address(cluster: &Cluster, id: usize) -> String {
 }
 
 /// Makes the home of a newcomer, with its ports behind those of the others.
-fn newcomer(cluster: &mut Cluster, id: usize) -> PathBuf {
+pub(crate) fn newcomer(cluster: &mut Cluster, id: usize) -> PathBuf {
     let base = cluster.agreed.members[0].peer_address.port();
     let address = |place: u16| format!("127.0.0.1:{}", base + 3 * id as u16 + place);
     let home = cluster.home(id);
