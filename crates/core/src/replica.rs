@@ -23,6 +23,7 @@ mod execute;
 mod fetch;
 mod interface;
 mod known;
+mod lags;
 pub mod message;
 mod payload;
 mod peers;
@@ -56,7 +57,7 @@ use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, BlockOf, Decision, Effects, MessageOf, Output, Protocol, SharedHandover, Types,
+    self, BlockOf, Decision, Effects, MessageOf, Missing, Output, Protocol, SharedHandover, Types,
 };
 pub use interface::{
     Action, Ancestors, Dissemination, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
@@ -294,7 +295,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         self.tell_held(now, fx);
         self.hand_over(now, fx);
         self.ask_handover(now, fx);
-        let missing = self.missing();
+        let arrivals = &self.payload.arrivals;
+        let comes = |missing: &Missing| self.catch_up.is_idle() && arrivals.bring(&missing.block);
+        let missing = self.missing().filter(|missing| !comes(missing));
         self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
         let committed = self.protocol.committed().height();
         let root = self.epochs.sealed().unwrap_or(committed);

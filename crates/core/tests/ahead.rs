@@ -16,10 +16,12 @@ use quorate_core::replica::message::{PeerMessage, ShortId};
 
 /// Clients that each send to one replica, which passes their frames on.
 fn sent_to_one(replicas: usize, dissemination: Dissemination) -> Cluster {
-    let clients = replicas;
-    let config =
-        Config { replicas, clients, dissemination, inline_bytes: 16 << 10, ..Config::default() };
-    let mut cluster = Cluster::new(config);
+    sent_to_one_of(Config { replicas, dissemination, ..Config::default() })
+}
+
+fn sent_to_one_of(config: Config) -> Cluster {
+    let clients = config.replicas;
+    let mut cluster = Cluster::new(Config { clients, inline_bytes: 16 << 10, ..config });
     for client in 0..clients {
         cluster.turn_client_to(client, Targets::One { replica: client, relay: true });
     }
@@ -38,6 +40,7 @@ fn count(counts: &Counts, peer: &Peer) {
         PeerMessage::Frames(frames) => ("bodies", frames.len()),
         PeerMessage::NeedFrames(ids) => ("asked", ids.len()),
         PeerMessage::Held(ids) => ("held", ids.len()),
+        PeerMessage::Chain(blocks) => ("fetched", blocks.iter().map(|b| b.frames.len()).sum()),
         _ => return,
     };
     let mut counts = counts.borrow_mut();
@@ -93,6 +96,35 @@ fn dead_replicas_hold_nothing_up() {
     served(&mut cluster, &[0, 1], 10);
     cluster.run_for(20_000_000);
     assert!(!cluster.has_timer(), "nothing waits any more");
+}
+
+/// r0's link to r2 is full, so that bodies come a tenth of a second after what is told of them. The
+/// others commit without r2.
+#[test]
+fn bodies_that_a_full_link_holds_back_travel_once() {
+    let (relay_after, base_timeout) = (1_000_000, 2_000_000);
+    let dissemination = Dissemination::Ahead;
+    let config = Config { dissemination, relay_after, base_timeout, ..Config::default() };
+    let mut cluster = sent_to_one_of(config);
+    let counts = Counts::default();
+    let noted = Rc::clone(&counts);
+    cluster.meddler = Some(Box::new(move |from, to, peer| {
+        count(&noted, peer);
+        match peer {
+            PeerMessage::Relay(_) if (from, to) == (0, 2) => Fate::Late(100_000),
+            _ => Fate::Goes,
+        }
+    }));
+    let twice = || bodies(&counts, "asked") + bodies(&counts, "fetched");
+    served(&mut cluster, &[0], 5);
+    cluster.run_for(1_000_000);
+    let first = twice();
+    assert!(first > 0, "nothing was known yet");
+    served(&mut cluster, &[0], 20);
+    cluster.run_for(1_000_000);
+    assert_eq!(twice(), first, "it knows how late they are: {:?}", counts.borrow());
+    let height = |replica| cluster.core(replica).execution().height();
+    assert_eq!(height(2), height(0));
 }
 
 /// Of seven, r0 passes frames on to as few as a leader takes for a quorum, and answers nobody who

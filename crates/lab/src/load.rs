@@ -283,7 +283,9 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
         return Ok(clients);
     }
     let trouble = match troubles.is_empty() {
-        true => "the replicas are connected, but do not answer".to_owned(),
+        true => "the replicas are connected, but open no more; a cluster has room for \
+                 `sessions.max_sessions`, which earlier clients hold for a while"
+            .to_owned(),
         false => troubles.into_iter().collect::<Vec<_>>().join("; "),
     };
     Err(LoadError::NotOpen { open, clients: clients.len(), patience: config.patience, trouble })

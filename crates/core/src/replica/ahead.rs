@@ -29,10 +29,10 @@
 //!
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
-//!   a frame waits for it, 50 ms at most, and less where views are short (`arrivals`). It asks
-//!   somebody who may lie too, and as much later the proposer. A replica that told of a frame and
-//!   did not send it is not asked for [`SILENT_FOR`], unless it sends one after all. So a liar
-//!   gains 50 ms in so much time, and not with each block.
+//!   a frame waits for it for twice as long as others' frames take ([lags](super::lags)). It asks
+//!   somebody who may lie too, and 50 ms later, or as much as it waited, the proposer. A replica
+//!   that told of a frame and did not send it is not asked for [`SILENT_FOR`], unless it sends one
+//!   after all. So a liar gains that in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
@@ -42,6 +42,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::interface::Dissemination;
+use super::lags::Lags;
 use super::message::{MAX_HELD, ShortId};
 use crate::base::membership::{Committee, MAX_REPLICAS};
 use crate::base::per_peer::PerPeer;
@@ -69,14 +70,25 @@ const PAUSE_EACH: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Ahead {
     dissemination: Dissemination,
-    holders: BTreeMap<ShortId, Holders>,
+    holders: BTreeMap<ShortId, Spread>,
     told: PerPeer<Told>,
+    lags: Lags,
     /// What this replica has not told of yet.
     to_tell: VecDeque<ShortId>,
     /// When it may tell again.
     tells_at: Time,
     /// When a frame is proposed all the same that a block was made without.
     put_off: Option<Time>,
+}
+
+/// How far a frame has spread.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    holders: Holders,
+    /// When more replicas than lie had told of it.
+    since: Option<Time>,
+    /// Whether somebody passed it on to this replica.
+    came: bool,
 }
 
 /// Some replicas.
@@ -111,6 +123,10 @@ impl Holders {
         is_new
     }
 
+    fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// Whether none is left.
     fn remove(&mut self, replica: ReplicaId) -> bool {
         if let Some(word) = self.0.get_mut(replica.index() / 64) {
@@ -127,6 +143,7 @@ impl Ahead {
             dissemination,
             holders: BTreeMap::new(),
             told: PerPeer::new(peers),
+            lags: Lags::new(peers),
             to_tell: VecDeque::new(),
             tells_at: Time(0),
             put_off: None,
@@ -136,6 +153,7 @@ impl Ahead {
     /// Has accounts for so many replicas.
     pub fn grow(&mut self, peers: usize) {
         self.told.grow(peers);
+        self.lags.grow(peers);
     }
 
     /// Whether frames travel ahead at all.
@@ -143,13 +161,48 @@ impl Ahead {
         self.dissemination == Dissemination::Ahead
     }
 
+    /// A peer passes these frames on, so it holds them.
+    pub fn passed_on(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        ids: impl IntoIterator<Item = ShortId>,
+        faults: usize,
+    ) {
+        for id in ids {
+            // Who is late may tell of a body that was executed.
+            let of_executed = self.lags.take_executed(&id);
+            let since = of_executed.or_else(|| self.holders.get(&id)?.since);
+            self.lags.note(now, from, now.since(since.unwrap_or(now)));
+            self.note(now, from, [id], faults);
+            if let Some(spread) = self.holders.get_mut(&id) {
+                spread.came = true;
+            }
+        }
+    }
+
+    /// How late frames usually are that a peer passes on.
+    pub fn usual_lag(&self, now: Time) -> Option<Duration> {
+        self.lags.usual(now)
+    }
+
     /// A peer holds these frames, or says so. Whether that is news of any.
-    pub fn note(&mut self, from: ReplicaId, ids: impl IntoIterator<Item = ShortId>) -> bool {
+    pub fn note(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        ids: impl IntoIterator<Item = ShortId>,
+        faults: usize,
+    ) -> bool {
         let Some(told) = self.told.get_mut(from) else { return false };
         let mut is_news = false;
         for id in ids {
-            if !self.holders.entry(id).or_default().insert(from) {
+            let spread = self.holders.entry(id).or_default();
+            if !spread.holders.insert(from) {
                 continue;
+            }
+            if spread.since.is_none() && spread.holders.count() > faults {
+                spread.since = Some(now);
             }
             is_news = true;
             told.ids.push_back(id);
@@ -205,7 +258,12 @@ impl Ahead {
     pub fn settled(&mut self, frames: &[SharedFrame]) {
         if self.is_on() {
             for frame in frames {
-                self.holders.remove(&ShortId::of(&frame.id()));
+                let id = ShortId::of(&frame.id());
+                if let Some(Spread { since: Some(since), came: false, .. }) =
+                    self.holders.remove(&id)
+                {
+                    self.lags.executed(id, since);
+                }
             }
         }
     }
@@ -224,7 +282,8 @@ impl Ahead {
         committee: &Committee,
         counts_mute: bool,
     ) -> bool {
-        let holders = self.holders.get(&ShortId::of(id)).copied().unwrap_or_default();
+        let spread = self.holders.get(&ShortId::of(id)).copied().unwrap_or_default();
+        let holders = spread.holders;
         let is_mute =
             |replica| counts_mute && self.told.get(replica).is_some_and(|told| !told.tells);
         let holds =
@@ -241,7 +300,7 @@ impl Ahead {
         me: ReplicaId,
         proposer: ReplicaId,
     ) -> Option<ReplicaId> {
-        let holders = self.holders.get(&ShortId::of(id))?;
+        let Spread { holders, .. } = self.holders.get(&ShortId::of(id))?;
         let peers = self.told.replicas();
         let sends = |peer| self.told.get(peer).is_some_and(|told| told.silent_until <= now);
         let mut behind = (1..peers).map(|step| ReplicaId(((me.index() + step) % peers) as u16));
@@ -289,8 +348,8 @@ impl Ahead {
     }
 }
 
-fn forget(holders: &mut BTreeMap<ShortId, Holders>, peer: ReplicaId, id: ShortId) {
-    if holders.get_mut(&id).is_some_and(|holders| holders.remove(peer)) {
+fn forget(holders: &mut BTreeMap<ShortId, Spread>, peer: ReplicaId, id: ShortId) {
+    if holders.get_mut(&id).is_some_and(|spread| spread.holders.remove(peer)) {
         holders.remove(&id);
     }
 }

@@ -5,10 +5,9 @@
 //! peer's latest proposals wait, as many as its protocol has under way at once: no peer can make
 //! this grow.
 //!
-//! Bodies that travel ahead (`ahead`) are waited for before somebody is asked who told of them, and
-//! the proposer is next. Each wait in vain halves the next one, and each body that comes doubles
-//! it: a replica that withholds bodies gains a few waits. Who told of a body and does not send it
-//! is named, so that it is not asked again for a while.
+//! Bodies that travel ahead (`ahead`) are waited for, twice as long as they usually take (`lags`).
+//! Then somebody is asked who told of them, and the proposer is next. Who told of a body and does
+//! not send it is named, so that it is not asked again for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,16 +16,16 @@ use super::proofs::fit;
 use crate::base::crypto::Verified;
 use crate::base::per_peer::PerPeer;
 use crate::base::types::{Duration, Height, ReplicaId, Time, View};
+use crate::ledger::block::BlockId;
 use crate::ledger::frame::{FrameId, SharedFrame};
 use crate::protocols::protocol::{BlockOf, Types};
 
-/// How long the first peer has to send bodies. So long at most they are waited for before that.
-/// Where views are short it is less.
+/// How long the first peer has to send bodies, at least.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// The shortest wait for bodies that travel ahead.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// How often that is doubled at most, once for each peer that is asked: where a round trip takes
+/// How often the time that a peer has is doubled at most, once for each peer that is asked: where a round trip takes
 /// long, an answer is on its way, and each further peer would send another copy.
 const MAX_DOUBLINGS: u32 = 5;
 
@@ -43,9 +42,11 @@ pub struct Arrivals<T: Types> {
     pipeline: usize,
     by_peer: PerPeer<Vec<Arrival<T>>>,
     complete: VecDeque<Complete<T>>,
+    /// The latest block of each peer whose bodies were all here, and its parent.
+    lately: PerPeer<Option<(BlockId, BlockId)>>,
     /// How long bodies that travel ahead are waited for.
     wait: Duration,
-    /// The most of that. As long a peer has to send bodies that it told of.
+    /// The most of that.
     longest_wait: Duration,
 }
 
@@ -97,6 +98,11 @@ impl<T: Types> Arrival<T> {
 
     fn lacks(&self, id: &FrameId) -> bool {
         self.bodies.get(id).is_some_and(Option::is_none)
+    }
+
+    /// Whether the proposer was asked, and then a second one.
+    fn was_in_vain(&self) -> bool {
+        self.asked > 1
     }
 
     /// Whether its bodies may be in one block, as far as their weight is known.
@@ -160,12 +166,25 @@ pub type Complete<T> = (ReplicaId, Verified<<T as Types>::Message>, BlockOf<T>, 
 impl<T: Types> Arrivals<T> {
     /// No proposals, of `peers` replicas, one of which is `me`. Up to `pipeline` of each may wait.
     /// Bodies that travel ahead are waited for a quarter of `relay_after` at most, and whoever told
-    /// of them has another quarter. So the proposer is asked before the view is given up.
+    /// of them has another quarter at most. So the proposer is asked before the view is given up.
     #[must_use]
     pub fn new(me: ReplicaId, peers: usize, pipeline: usize, relay_after: Duration) -> Self {
         let (by_peer, complete) = (PerPeer::new(peers), VecDeque::new());
-        let longest_wait = PATIENCE.min(relay_after / 4).max(LEAST_WAIT);
-        Self { me, pipeline, by_peer, complete, wait: longest_wait, longest_wait }
+        let longest_wait = (relay_after / 4).max(LEAST_WAIT);
+        let wait = PATIENCE.min(longest_wait);
+        let lately = PerPeer::new(peers);
+        Self { me, pipeline, by_peer, complete, lately, wait, longest_wait }
+    }
+
+    /// Bodies that travel ahead usually come so late. From now on proposals wait for them twice as
+    /// long.
+    pub fn usual_lag(&mut self, lag: Duration) {
+        self.wait = (lag * 2).clamp(LEAST_WAIT, self.longest_wait);
+    }
+
+    /// How long whoever told of a body has to send it.
+    fn holders_time(&self) -> Duration {
+        PATIENCE.min(self.longest_wait).max(self.wait)
     }
 
     /// Takes in a proposal; `find` says which bodies are here, and `comes` which of the others are
@@ -185,14 +204,15 @@ impl<T: Types> Arrivals<T> {
         let missing = awaited.len() + to_ask.len();
         let until = now.after(self.wait);
         let (asked, deadline) = match to_ask.is_empty() {
-            true => (0, until.after(self.longest_wait)),
-            false => (1, now.after(PATIENCE)),
+            true => (0, until.after(self.holders_time())),
+            false => (1, now.after(PATIENCE.max(self.wait))),
         };
         let awaited = (!awaited.is_empty()).then_some((until, awaited));
         let (holders, proofs) = (Vec::new(), BTreeMap::new());
         let arrival =
             Arrival { message, block, bodies, missing, proofs, awaited, holders, asked, deadline };
         if missing == 0 {
+            note_complete(&mut self.lately, from, &arrival);
             self.complete.push_back(arrival.into_complete(from));
             return Lacking::default();
         }
@@ -212,6 +232,25 @@ impl<T: Types> Arrivals<T> {
     #[must_use]
     pub fn lacks(&self, id: &FrameId) -> bool {
         self.by_peer.iter().flatten().any(|arrival| arrival.lacks(id))
+    }
+
+    /// Whether a block that is certified will soon be here: it, or the block below it that is not
+    /// here, waits for bodies that nobody was asked for in vain. To fetch the blocks would bring
+    /// all their bodies once more.
+    #[must_use]
+    pub fn bring(&self, certified: &BlockId) -> bool {
+        let mut block = *certified;
+        // More were not complete lately.
+        for _ in 0..=self.by_peer.replicas() {
+            let waiting = || self.by_peer.iter().flatten();
+            if let Some(arrival) = waiting().find(|arrival| arrival.block.id() == block) {
+                return !arrival.was_in_vain();
+            }
+            let complete = self.lately.iter().flatten().find(|(id, _)| *id == block);
+            let Some((_, parent)) = complete else { return false };
+            block = *parent;
+        }
+        false
     }
 
     /// A body has come that is not verified yet, and whose proofs have this weight. Proposals are
@@ -237,9 +276,7 @@ impl<T: Types> Arrivals<T> {
                 }
             }
             for arrival in waiting.extract_if(.., |arrival| arrival.missing == 0) {
-                if arrival.awaited.is_some() {
-                    self.wait = (self.wait * 2).min(self.longest_wait);
-                }
+                note_complete(&mut self.lately, from, &arrival);
                 self.complete.push_back(arrival.into_complete(from));
             }
         }
@@ -261,14 +298,14 @@ impl<T: Types> Arrivals<T> {
             waiting.retain(|arrival| arrival.asked < MOST_ASKED || now < arrival.deadline);
         }
         let (me, peers) = (self.me, self.by_peer.replicas());
+        let (patience, holders_time) = (PATIENCE.max(self.wait), self.holders_time());
         let mut overdue = Overdue::default();
         for (from, waiting) in self.by_peer.of_each_mut() {
             for arrival in waiting.iter_mut() {
                 let awaited = arrival.take_awaited(now);
                 if !awaited.is_empty() {
-                    self.wait = (self.wait / 2).max(LEAST_WAIT);
                     let holder = |id: &FrameId| holder(id, from);
-                    let asked = arrival.ask_holders(now, awaited, holder, from, self.longest_wait);
+                    let asked = arrival.ask_holders(now, awaited, holder, from, holders_time);
                     overdue.to_ask.extend(asked);
                 }
                 if arrival.deadline <= now {
@@ -277,7 +314,7 @@ impl<T: Types> Arrivals<T> {
                     overdue.silent.extend(silent.map(|(peer, _)| peer));
                     overdue.to_ask.push((arrival.turn(from, me, peers), arrival.lacking()));
                     let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
-                    arrival.deadline = now.after(PATIENCE * (1 << doublings));
+                    arrival.deadline = now.after(patience * (1 << doublings));
                 }
             }
         }
@@ -292,19 +329,25 @@ impl<T: Types> Arrivals<T> {
         self.by_peer.iter().flatten().map(Arrival::next).min()
     }
 
-    /// Forgets proposals of views below `view`, and those that are not above the committed height:
-    /// nobody will vote for them here.
+    /// Forgets proposals that are not above the committed height, and those of views below `view`
+    /// whose bodies were asked for in vain. Nobody votes for the latter any more. If a quorum did,
+    /// the block is fetched.
     pub fn forget_below(&mut self, view: View, committed: Height) {
-        let is_over = |arrival: &mut Arrival<T>| {
-            arrival.block.view() < view || arrival.block.height() <= committed
+        let is_over = |arrival: &Arrival<T>| {
+            let is_late = arrival.block.view() < view && arrival.was_in_vain();
+            is_late || arrival.block.height() <= committed
         };
-        for waiting in &mut self.by_peer {
-            let over = waiting.extract_if(.., is_over);
-            // A wait that the end of its view cut short was in vain, too.
-            if over.filter(|arrival| arrival.awaited.is_some()).count() > 0 {
-                self.wait = (self.wait / 2).max(LEAST_WAIT);
-            }
-        }
+        self.by_peer.iter_mut().for_each(|waiting| waiting.retain(|arrival| !is_over(arrival)));
+    }
+}
+
+fn note_complete<T: Types>(
+    lately: &mut PerPeer<Option<(BlockId, BlockId)>>,
+    from: ReplicaId,
+    arrival: &Arrival<T>,
+) {
+    if let Some(place) = lately.get_mut(from) {
+        *place = Some((arrival.block.id(), arrival.block.parent()));
     }
 }
 
@@ -361,44 +404,33 @@ mod tests {
         assert_eq!(arrivals.deadline(), None);
     }
 
-    /// Then somebody who has them is asked, and the wait is shorter the next time.
+    /// Then somebody who has them is asked.
     #[test]
-    fn bodies_on_their_way_are_waited_for() {
+    fn bodies_on_their_way_are_waited_for_twice_as_long_as_they_usually_take() {
         let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
         let mut waits = Vec::new();
-        for view in 1..=8 {
+        for (view, lag) in [(1, None), (2, Some(0)), (3, Some(30)), (4, Some(9_000))] {
+            if let Some(lag) = lag {
+                arrivals.usual_lag(Duration::from_millis(lag));
+            }
             let lacking = arrivals.add(Time(0), ReplicaId(1), proposal(view), |_| None, |_| true);
             assert_eq!(lacking, Lacking { any: true, to_ask: Vec::new() });
             let deadline = arrivals.deadline().expect("it waits");
-            waits.push(deadline.since(Time(0)).as_micros());
             let holder = |_: &FrameId, proposer| (proposer == ReplicaId(1)).then_some(ReplicaId(7));
             let due = arrivals.overdue(deadline, holder);
             assert_eq!(due.to_ask, [(ReplicaId(7), vec![Digest([1; 32])])]);
             // The proposer is next.
             let next = arrivals.deadline().expect("it waits on");
-            assert_eq!(next.since(deadline), PATIENCE);
+            waits.push([deadline.since(Time(0)), next.since(deadline)].map(|t| t.as_millis()));
             let due = arrivals.overdue(next, |_, _| None);
             assert_eq!(due.to_ask, [(ReplicaId(1), vec![Digest([1; 32])])]);
             assert_eq!(due.silent, [ReplicaId(7)], "it told of them, and sent nothing");
         }
-        assert_eq!(waits, [50_000, 25_000, 12_500, 6_250, 3_125, 1_562, 1_000, 1_000]);
-    }
-
-    /// Where views end before the wait does, it is shorter from view to view all the same.
-    #[test]
-    fn a_wait_that_the_end_of_its_view_cuts_short_was_in_vain() {
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
-        let wait = |arrivals: &mut Arrivals<Types>, view| {
-            arrivals.add(Time(0), ReplicaId(1), proposal(view), |_| None, |_| true);
-            let wait = arrivals.deadline().expect("it waits").since(Time(0));
-            arrivals.forget_below(View(view + 1), Height(0));
-            assert_eq!(arrivals.deadline(), None);
-            wait.as_millis()
-        };
-        assert_eq!([1, 2, 3].map(|view| wait(&mut arrivals, view)), [50, 25, 12]);
+        assert_eq!(waits, [[50, 50], [1, 50], [60, 60], [250, 250]]);
         let short = Duration::from_millis(40);
         let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, short);
-        assert_eq!(wait(&mut arrivals, 1), 10, "a quarter");
+        arrivals.add(Time(0), ReplicaId(1), proposal(1), |_| None, |_| true);
+        assert_eq!(arrivals.deadline(), Some(Time(10_000_000)), "where views are short, a quarter");
     }
 
     /// Of a block's bodies one is nowhere, and its proposer is asked at once. That does not keep

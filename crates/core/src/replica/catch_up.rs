@@ -199,6 +199,12 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
     }
 
+    /// Whether nothing is wanted.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.want.is_none() && self.transfer.is_none()
+    }
+
     /// A peer gave something new.
     pub fn gave(&mut self, peer: ReplicaId) {
         self.in_vain.retain(|other| *other != peer);

@@ -62,7 +62,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
                 self.claim_message(now, from, message, frames, fx);
             }
             PeerMessage::Relay(frames) => {
-                self.note_passed_on(from, &frames);
+                self.note_passed_on(now, from, &frames);
                 self.on_offered_frames(now, (from, true), frames, fx);
             }
             PeerMessage::Frames(frames) => {
@@ -118,6 +118,9 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
             mempool.get(id).cloned().or_else(carried)
         };
         let announced = message.clone();
+        if let Some(lag) = self.ahead.usual_lag(now) {
+            arrivals.usual_lag(lag);
+        }
         let comes = |id: &FrameId| self.ahead.is_held(id);
         let lacking = arrivals.add(now, from, (message, block), find, comes);
         if lacking.any {

@@ -19,11 +19,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
 
     /// A peer passes frames on, so it holds them. Those that are here already are told of again:
     /// it may have missed that.
-    pub(super) fn note_passed_on(&mut self, from: ReplicaId, frames: &[SharedFrame]) {
+    pub(super) fn note_passed_on(&mut self, now: Time, from: ReplicaId, frames: &[SharedFrame]) {
         if !self.ahead.is_on() {
             return;
         }
-        self.ahead.note(from, frames.iter().map(|frame| ShortId::of(&frame.id())));
+        let ids = frames.iter().map(|frame| ShortId::of(&frame.id()));
+        self.ahead.passed_on(now, from, ids, self.membership.latest().faults());
         let here = frames.iter().filter(|frame| self.payload.mempool.contains(&frame.id()));
         here.for_each(|frame| self.ahead.tell(&frame.id()));
     }
@@ -50,7 +51,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if !self.ahead.tells(now, from, ids.len()) {
             return;
         }
-        let is_news = self.ahead.note(from, ids.iter().copied());
+        let faults = self.membership.latest().faults();
+        let is_news = self.ahead.note(now, from, ids.iter().copied(), faults);
         if is_news && self.ahead.has_put_off() {
             self.consult(now, protocol::Input::Wake, fx);
         }

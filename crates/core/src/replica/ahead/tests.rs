@@ -8,7 +8,7 @@ fn id(number: usize) -> FrameId {
 }
 
 fn told(ahead: &mut Ahead, from: u16, numbers: std::ops::Range<usize>) {
-    ahead.note(ReplicaId(from), numbers.map(|number| ShortId::of(&id(number))));
+    ahead.note(Time(0), ReplicaId(from), numbers.map(|number| ShortId::of(&id(number))), 1);
 }
 
 #[test]
@@ -82,4 +82,20 @@ fn what_is_held_is_told_at_once_and_then_in_turns() {
     let mut direct = Ahead::new(Dissemination::Direct, 4);
     direct.tell(&id(1));
     assert_eq!(direct.deadline(), None);
+}
+
+/// A body's lag begins when an honest replica has it.
+#[test]
+fn a_body_is_late_from_when_more_than_lie_have_told_of_it() {
+    let mut ahead = Ahead::new(Dissemination::Ahead, 4);
+    let millis = |count: u64| Time(count * 1_000_000);
+    let ids = |number| [ShortId::of(&id(number))];
+    ahead.note(millis(0), ReplicaId(1), ids(0), 1);
+    ahead.note(millis(30), ReplicaId(2), ids(0), 1);
+    ahead.passed_on(millis(50), ReplicaId(3), ids(0), 1);
+    assert_eq!(ahead.usual_lag(millis(50)), Some(Duration::from_millis(20)));
+    let mut ahead = Ahead::new(Dissemination::Ahead, 4);
+    ahead.note(millis(0), ReplicaId(1), ids(0), 1);
+    ahead.passed_on(millis(50), ReplicaId(3), ids(0), 1);
+    assert_eq!(ahead.usual_lag(millis(50)), Some(Duration::ZERO), "nobody honest is known to");
 }
