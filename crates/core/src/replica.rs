@@ -57,7 +57,7 @@ use crate::ledger::mempool::{Admission, Mempool, Origin};
 use crate::ledger::message::{Refusal, Response};
 use crate::ledger::state_machine::StateMachine;
 use crate::protocols::protocol::{
-    self, BlockOf, Decision, Effects, MessageOf, Missing, Output, Protocol, SharedHandover, Types,
+    self, BlockOf, Decision, Effects, MessageOf, Output, Protocol, SharedHandover, Types,
 };
 pub use interface::{
     Action, Ancestors, Dissemination, Halt, Input, Record, Recovery, Refused, Settings, Submitted,
@@ -288,18 +288,24 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         while let Some(settled) = self.verifications.ready() {
             self.resume(now, settled, fx);
         }
+        let late = P::TAKES_LATE_PROPOSALS && self.ahead.is_on();
         if self.payload.arrivals.deadline().is_some() {
             let (view, committed) = (self.protocol.view(), self.protocol.committed().height());
-            self.payload.arrivals.forget_below(view, committed);
+            let is_here = |id: &BlockId| self.protocol.knows(id);
+            self.payload.arrivals.forget_below(view, committed, late, is_here);
         }
         self.tell_held(now, fx);
         self.hand_over(now, fx);
         self.ask_handover(now, fx);
-        let arrivals = &self.payload.arrivals;
-        let comes = |missing: &Missing| self.catch_up.is_idle() && arrivals.bring(&missing.block);
-        let missing = self.missing().filter(|missing| !comes(missing));
-        self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
         let committed = self.protocol.committed().height();
+        let (arrivals, missing) = (&self.payload.arrivals, self.missing());
+        let comes = missing.as_ref().is_some_and(|missing| {
+            late && arrivals.bring(&missing.block, |id| self.protocol.knows(id))
+        });
+        let longest = comes.then(|| arrivals.longest());
+        let waits = self.catch_up.waits(now, committed, missing.is_some(), longest);
+        let missing = missing.filter(|_| !waits);
+        self.catch_up.want(missing.as_ref(), self.settings.me, self.membership.latest());
         let root = self.epochs.sealed().unwrap_or(committed);
         if let Some((to, message)) = self.catch_up.due(now, root) {
             fx.output(Action::Send { to, message });

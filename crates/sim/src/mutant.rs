@@ -117,6 +117,7 @@ impl Protocol for Driver {
     type Verifier = Verifier;
 
     const CAPABILITIES: &'static [Capability] = HotStuff::CAPABILITIES;
+    const TAKES_LATE_PROPOSALS: bool = HotStuff::TAKES_LATE_PROPOSALS;
 
     fn claim(&self, from: ReplicaId, message: Message) -> Result<Claim<Message>, Malformed> {
         self.driver.claim(from, message)

@@ -59,6 +59,9 @@ pub trait Protocol {
     /// How many proposals of one proposer may be under way at once.
     const PIPELINE: usize = 1;
 
+    /// Whether it takes a block in whose proposal comes late: its view is over, and it is certified.
+    const TAKES_LATE_PROPOSALS: bool = false;
+
     /// Whether a block proves that its parent may be believed. Where it does not, the protocol
     /// takes in fetched blocks as they come, and believes them when it has a reason.
     const VOUCHES_FOR_PARENTS: bool = true;

@@ -172,8 +172,11 @@ impl Ahead {
         for id in ids {
             // Who is late may tell of a body that was executed.
             let of_executed = self.lags.take_executed(&id);
-            let since = of_executed.or_else(|| self.holders.get(&id)?.since);
-            self.lags.note(now, from, now.since(since.unwrap_or(now)));
+            let spread = self.holders.get(&id).copied().unwrap_or_default();
+            if !spread.came {
+                let since = of_executed.or(spread.since).unwrap_or(now);
+                self.lags.note(now, from, now.since(since));
+            }
             self.note(now, from, [id], faults);
             if let Some(spread) = self.holders.get_mut(&id) {
                 spread.came = true;

@@ -202,6 +202,10 @@ impl<T: Types> Arrivals<T> {
         let lacking = bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id);
         let (awaited, to_ask): (Vec<_>, Vec<_>) = lacking.partition(|id| comes(id));
         let missing = awaited.len() + to_ask.len();
+        if missing > 0 && self.waits_for(from, &block.id()) {
+            // Who sends a proposal again gains no time.
+            return Lacking { any: true, to_ask: Vec::new() };
+        }
         let until = now.after(self.wait);
         let (asked, deadline) = match to_ask.is_empty() {
             true => (0, until.after(self.holders_time())),
@@ -228,29 +232,45 @@ impl<T: Types> Arrivals<T> {
         Lacking { any: true, to_ask }
     }
 
+    fn waits_for(&self, from: ReplicaId, block: &BlockId) -> bool {
+        let mut waiting = self.by_peer.get(from).into_iter().flatten();
+        waiting.any(|arrival| arrival.block.id() == *block)
+    }
+
     /// Whether a proposal waits for this body.
     #[must_use]
     pub fn lacks(&self, id: &FrameId) -> bool {
         self.by_peer.iter().flatten().any(|arrival| arrival.lacks(id))
     }
 
-    /// Whether a block that is certified will soon be here: it, or the block below it that is not
-    /// here, waits for bodies that nobody was asked for in vain. To fetch the blocks would bring
-    /// all their bodies once more.
+    /// Whether a block that is certified will soon be here: it, and those below it that are not here,
+    /// wait for bodies that nobody was asked for in vain, or for each other. To fetch the blocks would
+    /// bring all their bodies once more.
     #[must_use]
-    pub fn bring(&self, certified: &BlockId) -> bool {
+    pub fn bring(&self, certified: &BlockId, is_here: impl Fn(&BlockId) -> bool) -> bool {
         let mut block = *certified;
-        // More were not complete lately.
-        for _ in 0..=self.by_peer.replicas() {
-            let waiting = || self.by_peer.iter().flatten();
-            if let Some(arrival) = waiting().find(|arrival| arrival.block.id() == block) {
-                return !arrival.was_in_vain();
-            }
-            let complete = self.lately.iter().flatten().find(|(id, _)| *id == block);
-            let Some((_, parent)) = complete else { return false };
-            block = *parent;
+        // More are not known of.
+        for _ in 0..=2 * self.by_peer.replicas() {
+            let mut waiting = self.by_peer.iter().flatten();
+            let complete = || self.lately.iter().flatten().find(|(id, _)| *id == block);
+            block = match waiting.find(|arrival| arrival.block.id() == block) {
+                Some(arrival) if arrival.was_in_vain() => return false,
+                Some(arrival) => arrival.block.parent(),
+                None if is_here(&block) => return true,
+                None => match complete() {
+                    Some((_, parent)) => *parent,
+                    None => return false,
+                },
+            };
         }
         false
+    }
+
+    /// How long a block may take whose bodies are on their way: until it is certain that whoever
+    /// told of them, and the proposer, were asked in vain.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.wait + self.holders_time() + PATIENCE.max(self.wait)
     }
 
     /// A body has come that is not verified yet, and whose proofs have this weight. Proposals are
@@ -298,7 +318,7 @@ impl<T: Types> Arrivals<T> {
             waiting.retain(|arrival| arrival.asked < MOST_ASKED || now < arrival.deadline);
         }
         let (me, peers) = (self.me, self.by_peer.replicas());
-        let (patience, holders_time) = (PATIENCE.max(self.wait), self.holders_time());
+        let (wait, holders_time) = (self.wait, self.holders_time());
         let mut overdue = Overdue::default();
         for (from, waiting) in self.by_peer.of_each_mut() {
             for arrival in waiting.iter_mut() {
@@ -314,7 +334,7 @@ impl<T: Types> Arrivals<T> {
                     overdue.silent.extend(silent.map(|(peer, _)| peer));
                     overdue.to_ask.push((arrival.turn(from, me, peers), arrival.lacking()));
                     let doublings = (arrival.asked - 1).min(MAX_DOUBLINGS);
-                    arrival.deadline = now.after(patience * (1 << doublings));
+                    arrival.deadline = now.after(wait.max(PATIENCE * (1 << doublings)));
                 }
             }
         }
@@ -329,13 +349,19 @@ impl<T: Types> Arrivals<T> {
         self.by_peer.iter().flatten().map(Arrival::next).min()
     }
 
-    /// Forgets proposals that are not above the committed height, and those of views below `view`
-    /// whose bodies were asked for in vain. Nobody votes for the latter any more. If a quorum did,
-    /// the block is fetched.
-    pub fn forget_below(&mut self, view: View, committed: Height) {
+    /// Forgets proposals that are not above the committed height, those of blocks that are here, and
+    /// those of views below `view`; unless `late` ones are of use, and nobody was asked in vain. If
+    /// a quorum voted for others, they are fetched.
+    pub fn forget_below(
+        &mut self,
+        view: View,
+        committed: Height,
+        late: bool,
+        is_here: impl Fn(&BlockId) -> bool,
+    ) {
         let is_over = |arrival: &Arrival<T>| {
-            let is_late = arrival.block.view() < view && arrival.was_in_vain();
-            is_late || arrival.block.height() <= committed
+            let is_late = arrival.block.view() < view && (!late || arrival.was_in_vain());
+            is_late || arrival.block.height() <= committed || is_here(&arrival.block.id())
         };
         self.by_peer.iter_mut().for_each(|waiting| waiting.retain(|arrival| !is_over(arrival)));
     }
@@ -370,7 +396,8 @@ mod tests {
 
     fn proposal_of(view: u64, frames: Vec<FrameId>) -> (Verified<Message>, Arc<Block>) {
         let genesis = Block::genesis(Digest::default(), Epoch(0));
-        let content = Content { view: View(view), frames, ..Content::clone(&genesis) };
+        let content =
+            Content { view: View(view), height: Height(1), frames, ..Content::clone(&genesis) };
         let block = Arc::new(Block::new(content));
         let message = Message::Proposal { block: Arc::clone(&block), tc: None };
         let message = Claim::new(message, Vec::new()).settle(&[]).expect("nothing to check");
@@ -431,6 +458,30 @@ mod tests {
         let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, short);
         arrivals.add(Time(0), ReplicaId(1), proposal(1), |_| None, |_| true);
         assert_eq!(arrivals.deadline(), Some(Time(10_000_000)), "where views are short, a quarter");
+    }
+
+    /// A leader could have others wait for its block for ever.
+    #[test]
+    fn who_sends_a_proposal_again_gains_no_time() {
+        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
+        let (message, block) = proposal(1);
+        let send = |arrivals: &mut Arrivals<Types>, now| {
+            let proposal = (message.clone(), Arc::clone(&block));
+            arrivals.add(now, ReplicaId(1), proposal, |_| None, |_| false).to_ask.len()
+        };
+        assert_eq!(send(&mut arrivals, Time(0)), 1);
+        assert!(arrivals.bring(&block.id(), |id| *id == block.parent()));
+        assert!(!arrivals.bring(&block.id(), |_| false), "the block below it is nowhere");
+        let deadline = arrivals.deadline().expect("it waits");
+        assert_eq!(send(&mut arrivals, Time(40_000_000)), 0);
+        assert_eq!(arrivals.deadline(), Some(deadline));
+        arrivals.overdue(deadline, |_, _| None);
+        assert!(!arrivals.bring(&block.id(), |_| true), "a second one is asked: it is fetched");
+        // It may still come, as long as its view lasts.
+        arrivals.forget_below(View(1), Height(0), true, |_| false);
+        assert!(arrivals.deadline().is_some());
+        arrivals.forget_below(View(2), Height(0), true, |_| false);
+        assert_eq!(arrivals.deadline(), None);
     }
 
     /// Of a block's bodies one is nowhere, and its proposer is asked at once. That does not keep

@@ -47,6 +47,10 @@ pub const BUDGET_BYTES: u32 = 4 << 20;
 #[derive(Debug)]
 pub struct CatchUp<T: Types, S> {
     want: Option<Want>,
+    /// The committed height at which something is waited for that is on its way, and since when.
+    waiting: Option<(Height, Time)>,
+    /// Until when it is waited for, if it still is.
+    waits_until: Option<Time>,
     /// Those who were asked in vain and gave nothing new since, the last one last.
     in_vain: Vec<ReplicaId>,
     /// Those whose snapshot came to nothing.
@@ -149,6 +153,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
     pub fn new(max_snapshot_bytes: u64) -> Self {
         Self {
             want: None,
+            waiting: None,
+            waits_until: None,
             in_vain: Vec::new(),
             let_down: Vec::new(),
             whole: WHOLE_PATIENCE,
@@ -199,10 +205,26 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         }
     }
 
-    /// Whether nothing is wanted.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.want.is_none() && self.transfer.is_none()
+    /// Whether what is missing is waited for and not asked for, because it is on its way and takes
+    /// `longest` at most. So long it is waited for at one committed height, whatever comes
+    /// meanwhile: nobody keeps this replica from asking.
+    pub fn waits(
+        &mut self,
+        now: Time,
+        committed: Height,
+        is_missing: bool,
+        longest: Option<Duration>,
+    ) -> bool {
+        if !is_missing || self.waiting.is_some_and(|(height, _)| height != committed) {
+            self.waiting = None;
+        }
+        let is_asked = self.transfer.is_some()
+            || self.want.as_ref().is_some_and(|want| want.deadline.is_some());
+        self.waits_until = longest.filter(|_| !is_asked).and_then(|longest| {
+            let (_, since) = *self.waiting.get_or_insert((committed, now));
+            Some(since.after(longest)).filter(|until| now < *until)
+        });
+        self.waits_until.is_some()
     }
 
     /// A peer gave something new.
@@ -339,7 +361,7 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         match (&self.transfer, &self.want) {
             (Some(transfer), _) => Some(transfer.deadline),
             (None, Some(want)) => Some(want.deadline.unwrap_or_default()),
-            (None, None) => None,
+            (None, None) => self.waits_until,
         }
     }
 

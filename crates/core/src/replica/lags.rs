@@ -3,12 +3,15 @@
 //! A full uplink holds bodies back, and what was told of them comes before them. A replica that asks
 //! for a body too early gets it twice, and the second copy makes the link fuller. So a replica
 //! measures how long after f + 1 others have told of a body it comes, and waits for twice as long.
-//! The first copy counts also where the body was asked for, and executed, before.
+//! The first copy that is passed on counts, also where the body was executed before. Where it is not
+//! known when others told, the body is taken to be in time.
 //!
 //! # What a liar can do
 //! - It tells of bodies early, or passes its own on late. The first needs an honest replica that
 //!   tells as early, for f + 1 count. The second changes its own lag alone, and the median of all
 //!   counts. Where liars are the only ones that pass bodies on, the wait has its greatest length.
+//! - It passes on early what others pass on. Then the others' copies do not count, or count as in
+//!   time, and the waits are short: some bodies travel twice.
 //! - It withholds bodies from some. These wait for twice the median, and ask others that told.
 
 use std::collections::{BTreeMap, VecDeque};

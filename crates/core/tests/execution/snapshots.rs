@@ -475,3 +475,22 @@ fn a_panic_when_the_state_is_frozen_is_final() {
     assert_eq!(message, "not to be frozen");
     assert_eq!(state.execute(Height(1), View(1), Digest([3; 32]), &[]).map(drop), failed);
 }
+
+/// A liar that withholds bodies could have others wait for one block after the other.
+#[test]
+fn at_one_height_bodies_are_waited_for_once() {
+    let mut catch_up = CatchUp::<Types, Journal>::new(0);
+    let longest = Some(Duration::from_millis(100));
+    let millis = |count: u64| Time(count * 1_000_000);
+    let mut waits = |at, height, is_missing, longest| {
+        let waits = catch_up.waits(millis(at), Height(height), is_missing, longest);
+        assert_eq!(catch_up.deadline().is_some(), waits, "it wakes, and no more than that");
+        waits
+    };
+    assert!(waits(0, 7, true, longest) && waits(99, 7, true, longest));
+    assert!(!waits(100, 7, true, longest), "they were to be here");
+    assert!(!waits(150, 7, true, None) && !waits(151, 7, true, longest));
+    assert!(waits(160, 8, true, longest), "there was progress");
+    assert!(!waits(260, 8, true, longest));
+    assert!(!waits(261, 8, false, None) && waits(262, 8, true, longest), "all came");
+}

@@ -23,6 +23,8 @@ impl Protocol for HotStuff {
     type Types = Types;
     type Verifier = Verifier;
 
+    const TAKES_LATE_PROPOSALS: bool = true;
+
     const CAPABILITIES: &'static [Capability] =
         &[Capability::VerifiedReads, Capability::Pull, Capability::Rejoin, Capability::ReadIndex];
 
