@@ -123,13 +123,12 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         fresh: Box<dyn Fn() -> S + Send>,
     ) -> Self {
         let peers = committee.size();
-        let arrivals = Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after);
         let mut mempool = Mempool::new(settings.mempool);
         if settings.dissemination == Dissemination::Ahead {
             mempool.share_among(committee.faults());
         }
         Self {
-            payload: Payload::new(mempool, arrivals),
+            payload: Payload::new(mempool, arrivals::<P>(&settings, peers)),
             ahead: Ahead::new(settings.dissemination, peers),
             catch_up: CatchUp::new(settings.max_snapshot_bytes),
             protocol: make(&committee),
@@ -288,20 +287,18 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         while let Some(settled) = self.verifications.ready() {
             self.resume(now, settled, fx);
         }
-        let late = P::TAKES_LATE_PROPOSALS && self.ahead.is_on();
         if self.payload.arrivals.deadline().is_some() {
             let (view, committed) = (self.protocol.view(), self.protocol.committed().height());
             let is_here = |id: &BlockId| self.protocol.knows(id);
-            self.payload.arrivals.forget_below(view, committed, late, is_here);
+            self.payload.arrivals.forget_below(view, committed, is_here);
         }
         self.tell_held(now, fx);
         self.hand_over(now, fx);
         self.ask_handover(now, fx);
         let committed = self.protocol.committed().height();
         let (arrivals, missing) = (&self.payload.arrivals, self.missing());
-        let comes = missing.as_ref().is_some_and(|missing| {
-            late && arrivals.bring(&missing.block, |id| self.protocol.knows(id))
-        });
+        let is_here = |id: &BlockId| self.protocol.knows(id);
+        let comes = missing.as_ref().is_some_and(|missing| arrivals.bring(&missing.block, is_here));
         let longest = comes.then(|| arrivals.longest());
         let waits = self.catch_up.waits(now, committed, missing.is_some(), longest);
         let missing = missing.filter(|_| !waits);
@@ -547,6 +544,12 @@ fn is_among<T: Types>(to_execute: &VecDeque<Decision<T>>, id: &BlockId) -> bool 
 }
 
 /// Passes frames on, in messages that delay nothing else for long.
+/// No proposals that wait for frames, of so many peers.
+fn arrivals<P: Protocol>(settings: &Settings, peers: usize) -> Arrivals<P::Types> {
+    let late = P::TAKES_LATE_PROPOSALS && settings.dissemination == Dissemination::Ahead;
+    Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after).with_late(late)
+}
+
 fn pass_on<T: Types>(frames: Vec<SharedFrame>, fx: &mut Fx<T>) {
     let mut batch = Vec::new();
     let mut bytes = 0;

@@ -29,10 +29,11 @@
 //!
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
-//!   a frame waits for it for twice as long as others' frames take ([lags](super::lags)). It asks
-//!   somebody who may lie too, and 50 ms later, or as much as it waited, the proposer. A replica
-//!   that told of a frame and did not send it is not asked for [`SILENT_FOR`], unless it sends one
-//!   after all. So a liar gains that in so much time, and not with each block.
+//!   a frame waits for it, if another one than the proposer told of it, for twice as long as others'
+//!   frames take ([lags](super::lags)). It asks whoever told, who may lie too, and 50 ms later, or as
+//!   much as it waited, the proposer. A replica that told of a frame and did not send it is neither
+//!   asked nor waited for during [`SILENT_FOR`], unless it sends one after all. So a liar gains that
+//!   in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.
@@ -170,12 +171,15 @@ impl Ahead {
         faults: usize,
     ) {
         for id in ids {
-            // Who is late may tell of a body that was executed.
-            let of_executed = self.lags.take_executed(&id);
             let spread = self.holders.get(&id).copied().unwrap_or_default();
-            if !spread.came {
-                let since = of_executed.or(spread.since).unwrap_or(now);
-                self.lags.note(now, from, now.since(since));
+            // Of an executed body others may tell once more.
+            let lag = match self.lags.take_executed(&id) {
+                Some(since) => since.map(|since| now.since(since)),
+                None if spread.came => None,
+                None => Some(spread.since.map_or(Duration::ZERO, |since| now.since(since))),
+            };
+            if let Some(lag) = lag {
+                self.lags.note(now, from, lag);
             }
             self.note(now, from, [id], faults);
             if let Some(spread) = self.holders.get_mut(&id) {
@@ -262,18 +266,10 @@ impl Ahead {
         if self.is_on() {
             for frame in frames {
                 let id = ShortId::of(&frame.id());
-                if let Some(Spread { since: Some(since), came: false, .. }) =
-                    self.holders.remove(&id)
-                {
-                    self.lags.executed(id, since);
-                }
+                let spread = self.holders.remove(&id).unwrap_or_default();
+                self.lags.executed(id, spread.since.filter(|_| !spread.came));
             }
         }
-    }
-
-    /// Whether somebody told of a frame: it is on its way to all.
-    pub fn is_held(&self, id: &FrameId) -> bool {
-        self.holders.contains_key(&ShortId::of(id))
     }
 
     /// Whether a quorum holds a frame that replica `me` has. Who tells nothing counts, if

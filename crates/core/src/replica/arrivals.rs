@@ -48,6 +48,8 @@ pub struct Arrivals<T: Types> {
     wait: Duration,
     /// The most of that.
     longest_wait: Duration,
+    /// Whether proposals of former views are of use.
+    late: bool,
 }
 
 /// The bodies that a proposal lacks.
@@ -100,9 +102,9 @@ impl<T: Types> Arrival<T> {
         self.bodies.get(id).is_some_and(Option::is_none)
     }
 
-    /// Whether the proposer was asked, and then a second one.
+    /// Whether its bodies are not on their way, as far as is known: the proposer was asked for them.
     fn was_in_vain(&self) -> bool {
-        self.asked > 1
+        self.asked > 0
     }
 
     /// Whether its bodies may be in one block, as far as their weight is known.
@@ -173,7 +175,14 @@ impl<T: Types> Arrivals<T> {
         let longest_wait = (relay_after / 4).max(LEAST_WAIT);
         let wait = PATIENCE.min(longest_wait);
         let lately = PerPeer::new(peers);
-        Self { me, pipeline, by_peer, complete, lately, wait, longest_wait }
+        Self { me, pipeline, by_peer, complete, lately, wait, longest_wait, late: false }
+    }
+
+    /// The same, for a protocol that takes in certified blocks of former views: proposals wait on
+    /// where their bodies are on their way.
+    #[must_use]
+    pub fn with_late(self, late: bool) -> Self {
+        Self { late, ..self }
     }
 
     /// Bodies that travel ahead usually come so late. From now on proposals wait for them twice as
@@ -202,7 +211,7 @@ impl<T: Types> Arrivals<T> {
         let lacking = bodies.iter().filter(|(_, body)| body.is_none()).map(|(id, _)| *id);
         let (awaited, to_ask): (Vec<_>, Vec<_>) = lacking.partition(|id| comes(id));
         let missing = awaited.len() + to_ask.len();
-        if missing > 0 && self.waits_for(from, &block.id()) {
+        if missing > 0 && self.late && self.waits_for(from, &block.id()) {
             // Who sends a proposal again gains no time.
             return Lacking { any: true, to_ask: Vec::new() };
         }
@@ -244,10 +253,13 @@ impl<T: Types> Arrivals<T> {
     }
 
     /// Whether a block that is certified will soon be here: it, and those below it that are not here,
-    /// wait for bodies that nobody was asked for in vain, or for each other. To fetch the blocks would
-    /// bring all their bodies once more.
+    /// wait for bodies that are on their way, or for each other. To fetch the blocks would bring all
+    /// their bodies once more.
     #[must_use]
     pub fn bring(&self, certified: &BlockId, is_here: impl Fn(&BlockId) -> bool) -> bool {
+        if !self.late {
+            return false;
+        }
         let mut block = *certified;
         // More are not known of.
         for _ in 0..=2 * self.by_peer.replicas() {
@@ -266,11 +278,11 @@ impl<T: Types> Arrivals<T> {
         false
     }
 
-    /// How long a block may take whose bodies are on their way: until it is certain that whoever
-    /// told of them, and the proposer, were asked in vain.
+    /// How long a block may take whose bodies are on their way: whoever told of them was asked then,
+    /// and did not send them.
     #[must_use]
     pub fn longest(&self) -> Duration {
-        self.wait + self.holders_time() + PATIENCE.max(self.wait)
+        self.wait + self.holders_time()
     }
 
     /// A body has come that is not verified yet, and whose proofs have this weight. Proposals are
@@ -349,21 +361,23 @@ impl<T: Types> Arrivals<T> {
         self.by_peer.iter().flatten().map(Arrival::next).min()
     }
 
-    /// Forgets proposals that are not above the committed height, those of blocks that are here, and
-    /// those of views below `view`; unless `late` ones are of use, and nobody was asked in vain. If
-    /// a quorum voted for others, they are fetched.
+    /// Forgets proposals that are not above the committed height, and those of views below `view`:
+    /// nobody will vote for them here. Late ones that are of use stay, while their bodies are on their
+    /// way and the block is not here.
     pub fn forget_below(
         &mut self,
         view: View,
         committed: Height,
-        late: bool,
         is_here: impl Fn(&BlockId) -> bool,
     ) {
-        let is_over = |arrival: &Arrival<T>| {
-            let is_late = arrival.block.view() < view && (!late || arrival.was_in_vain());
-            is_late || arrival.block.height() <= committed || is_here(&arrival.block.id())
+        let late = self.late;
+        let is_of_use =
+            |arrival: &Arrival<T>| late && !arrival.was_in_vain() && !is_here(&arrival.block.id());
+        let stays = |arrival: &Arrival<T>| {
+            let is_late = arrival.block.view() < view;
+            arrival.block.height() > committed && (!is_late || is_of_use(arrival))
         };
-        self.by_peer.iter_mut().for_each(|waiting| waiting.retain(|arrival| !is_over(arrival)));
+        self.by_peer.iter_mut().for_each(|waiting| waiting.retain(|arrival| stays(arrival)));
     }
 }
 
@@ -463,24 +477,30 @@ mod tests {
     /// A leader could have others wait for its block for ever.
     #[test]
     fn who_sends_a_proposal_again_gains_no_time() {
-        let mut arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
+        let arrivals = Arrivals::<Types>::new(ReplicaId(0), 10, 1, RELAY_AFTER);
+        let mut arrivals = arrivals.with_late(true);
         let (message, block) = proposal(1);
         let send = |arrivals: &mut Arrivals<Types>, now| {
             let proposal = (message.clone(), Arc::clone(&block));
-            arrivals.add(now, ReplicaId(1), proposal, |_| None, |_| false).to_ask.len()
+            arrivals.add(now, ReplicaId(1), proposal, |_| None, |_| true)
         };
-        assert_eq!(send(&mut arrivals, Time(0)), 1);
+        assert!(send(&mut arrivals, Time(0)).any);
+        let deadline = arrivals.deadline().expect("it waits");
+        assert!(send(&mut arrivals, Time(40_000_000)).any);
+        assert_eq!(arrivals.deadline(), Some(deadline));
         assert!(arrivals.bring(&block.id(), |id| *id == block.parent()));
         assert!(!arrivals.bring(&block.id(), |_| false), "the block below it is nowhere");
-        let deadline = arrivals.deadline().expect("it waits");
-        assert_eq!(send(&mut arrivals, Time(40_000_000)), 0);
-        assert_eq!(arrivals.deadline(), Some(deadline));
+        // Who told of its bodies is asked, and then the proposer.
+        arrivals.overdue(deadline, |_, _| Some(ReplicaId(7)));
+        arrivals.forget_below(View(2), Height(0), |_| false);
+        assert!(arrivals.bring(&block.id(), |id| *id == block.parent()));
+        let deadline = arrivals.deadline().expect("its view is over, and it still waits");
+        assert_eq!(deadline.since(Time(0)), arrivals.longest());
         arrivals.overdue(deadline, |_, _| None);
-        assert!(!arrivals.bring(&block.id(), |_| true), "a second one is asked: it is fetched");
-        // It may still come, as long as its view lasts.
-        arrivals.forget_below(View(1), Height(0), true, |_| false);
-        assert!(arrivals.deadline().is_some());
-        arrivals.forget_below(View(2), Height(0), true, |_| false);
+        assert!(!arrivals.bring(&block.id(), |id| *id == block.parent()), "it is fetched");
+        arrivals.forget_below(View(1), Height(0), |_| true);
+        assert!(arrivals.deadline().is_some(), "its view is not over");
+        arrivals.forget_below(View(2), Height(0), |_| false);
         assert_eq!(arrivals.deadline(), None);
     }
 

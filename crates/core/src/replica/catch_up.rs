@@ -218,8 +218,8 @@ impl<T: Types, S: StateMachine> CatchUp<T, S> {
         if !is_missing || self.waiting.is_some_and(|(height, _)| height != committed) {
             self.waiting = None;
         }
-        let is_asked = self.transfer.is_some()
-            || self.want.as_ref().is_some_and(|want| want.deadline.is_some());
+        let asks = |want: &Want| want.deadline.is_some() || want.reached > Height(0);
+        let is_asked = self.transfer.is_some() || self.want.as_ref().is_some_and(asks);
         self.waits_until = longest.filter(|_| !is_asked).and_then(|longest| {
             let (_, since) = *self.waiting.get_or_insert((committed, now));
             Some(since.after(longest)).filter(|until| now < *until)

@@ -10,8 +10,7 @@
 //! - It tells of bodies early, or passes its own on late. The first needs an honest replica that
 //!   tells as early, for f + 1 count. The second changes its own lag alone, and the median of all
 //!   counts. Where liars are the only ones that pass bodies on, the wait has its greatest length.
-//! - It passes on early what others pass on. Then the others' copies do not count, or count as in
-//!   time, and the waits are short: some bodies travel twice.
+//! - It passes on early what others pass on. Then the others' copies do not count.
 //! - It withholds bodies from some. These wait for twice the median, and ask others that told.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,17 +25,18 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 /// A new lag counts an eighth, as in TCP's estimate of the round trip (RFC 6298, section 2).
 const WEIGHT: u32 = 8;
 
-/// So many bodies are awaited that were executed before they were passed on, the latest ones.
-const MOST_AWAITED: usize = 8192;
+/// So many executed bodies are remembered, the latest ones.
+const MOST_EXECUTED: usize = 8192;
 
 /// The lag of each peer's bodies.
 #[derive(Debug)]
 pub(super) struct Lags {
     of_each: PerPeer<Option<Lag>>,
-    /// When the first more than lie told of bodies that were executed and were not passed on yet.
-    awaited: BTreeMap<ShortId, Time>,
-    /// The same bodies and others that came since, in the order of their execution.
-    executed: VecDeque<ShortId>,
+    /// The bodies that were executed, and when more than lie had told of those that nobody had
+    /// passed on by then.
+    executed: BTreeMap<ShortId, Option<Time>>,
+    /// The same bodies, in the order of their execution.
+    in_order: VecDeque<ShortId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,8 @@ struct Lag {
 impl Lags {
     /// Nothing is known of `peers` replicas.
     pub fn new(peers: usize) -> Self {
-        let (awaited, executed) = (BTreeMap::new(), VecDeque::new());
-        Self { of_each: PerPeer::new(peers), awaited, executed }
+        let (executed, in_order) = (BTreeMap::new(), VecDeque::new());
+        Self { of_each: PerPeer::new(peers), executed, in_order }
     }
 
     /// Has lags for so many replicas.
@@ -57,20 +57,22 @@ impl Lags {
         self.of_each.grow(peers);
     }
 
-    /// A body was executed that nobody passed on yet, and of which was told at this time.
-    pub fn executed(&mut self, id: ShortId, since: Time) {
-        self.awaited.insert(id, since);
-        self.executed.push_back(id);
-        if self.executed.len() > MOST_AWAITED
-            && let Some(oldest) = self.executed.pop_front()
+    /// A body was executed. If nobody has passed it on yet, `since` is when more than lie had told
+    /// of it.
+    pub fn executed(&mut self, id: ShortId, since: Option<Time>) {
+        self.executed.insert(id, since);
+        self.in_order.push_back(id);
+        if self.in_order.len() > MOST_EXECUTED
+            && let Some(oldest) = self.in_order.pop_front()
         {
-            self.awaited.remove(&oldest);
+            self.executed.remove(&oldest);
         }
     }
 
-    /// When was told of a body that was executed, and is passed on now.
-    pub fn take_executed(&mut self, id: &ShortId) -> Option<Time> {
-        self.awaited.remove(id)
+    /// A body is passed on. If it was executed: since when more than lie had told of it. That is
+    /// said once.
+    pub fn take_executed(&mut self, id: &ShortId) -> Option<Option<Time>> {
+        self.executed.get_mut(id).map(Option::take)
     }
 
     /// A peer passed a body on, so long after it was known to be on its way.

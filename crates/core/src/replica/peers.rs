@@ -121,7 +121,8 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         if let Some(lag) = self.ahead.usual_lag(now) {
             arrivals.usual_lag(lag);
         }
-        let comes = |id: &FrameId| self.ahead.is_held(id);
+        let (ahead, me) = (&self.ahead, self.settings.me);
+        let comes = |id: &FrameId| ahead.holder(now, id, me, from).is_some();
         let lacking = arrivals.add(now, from, (message, block), find, comes);
         if lacking.any {
             let input = protocol::Input::Announced { from, message: announced };

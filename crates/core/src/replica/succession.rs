@@ -34,7 +34,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::arrivals::Arrivals;
 use super::beginning::Beginning;
 use super::catch_up::CatchUp;
 use super::message::PeerMessage;
@@ -196,8 +195,7 @@ impl<P: Protocol, S: StateMachine> Replica<P, S> {
         );
         let peers = next.size();
         let settings = &self.settings;
-        self.payload.arrivals =
-            Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after);
+        self.payload.arrivals = super::arrivals::<P>(settings, peers);
         self.payload.retain(|_| false);
         self.catch_up = CatchUp::new(self.settings.max_snapshot_bytes);
         self.verifications.begin_epoch(peers);
