@@ -283,8 +283,8 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
         return Ok(clients);
     }
     let trouble = match troubles.is_empty() {
-        true => "the replicas are connected, but open no more; a cluster has room for \
-                 `sessions.max_sessions`, which earlier clients hold for a while"
+        true => "the replicas are connected, but do not answer: they have too much to do, or the \
+                 cluster's `sessions.max_sessions` are taken, which earlier clients hold for a while"
             .to_owned(),
         false => troubles.into_iter().collect::<Vec<_>>().join("; "),
     };
