@@ -29,11 +29,11 @@
 //!
 //! # What a liar can do
 //! - It tells of what it lacks, or withholds frames from some: see above. A replica that lacks such
-//!   a frame waits for it, if another one than the proposer told of it, for twice as long as others'
-//!   frames take ([lags](super::lags)). It asks whoever told, who may lie too, and 50 ms later, or as
-//!   much as it waited, the proposer. A replica that told of a frame and did not send it is neither
-//!   asked nor waited for during [`SILENT_FOR`], unless it sends one after all. So a liar gains that
-//!   in so much time, and not with each block.
+//!   a frame waits for it, if another one than the proposer told of it, for twice as long as
+//!   others' frames take ([lags](super::lags)). It asks whoever told, who may lie too, and 50 ms
+//!   later, or as much as it waited, the proposer. A replica that told of a frame and did not send
+//!   it is neither asked nor waited for during [`SILENT_FOR`], unless it sends one after all. So a
+//!   liar gains that in so much time, and not with each block.
 //! - It tells without end: of each peer the last [`MOST_TOLD`] frames count, and no more than
 //!   [`TOLD_A_MILLISECOND`] are looked at.
 //! - It passes on without end: the mempool gives all liars together half of its room.

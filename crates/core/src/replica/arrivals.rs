@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The shortest wait for bodies that travel ahead.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// How often the time that a peer has is doubled at most, once for each peer that is asked: where a round trip takes
-/// long, an answer is on its way, and each further peer would send another copy.
+/// How often the time that a peer has is doubled at most, once for each peer that is asked: where a
+/// round trip takes long, an answer is on its way, and each further peer would send another copy.
 const MAX_DOUBLINGS: u32 = 5;
 
 /// So often bodies are asked for, which takes more than a minute; then the proposal is given up. A
@@ -102,7 +102,8 @@ impl<T: Types> Arrival<T> {
         self.bodies.get(id).is_some_and(Option::is_none)
     }
 
-    /// Whether its bodies are not on their way, as far as is known: the proposer was asked for them.
+    /// Whether its bodies are not on their way, as far as is known: the proposer was asked for
+    /// them.
     fn was_in_vain(&self) -> bool {
         self.asked > 0
     }
@@ -252,9 +253,9 @@ impl<T: Types> Arrivals<T> {
         self.by_peer.iter().flatten().any(|arrival| arrival.lacks(id))
     }
 
-    /// Whether a block that is certified will soon be here: it, and those below it that are not here,
-    /// wait for bodies that are on their way, or for each other. To fetch the blocks would bring all
-    /// their bodies once more.
+    /// Whether a block that is certified will soon be here: it, and those below it that are not
+    /// here, wait for bodies that are on their way, or for each other. To fetch the blocks would
+    /// bring all their bodies once more.
     #[must_use]
     pub fn bring(&self, certified: &BlockId, is_here: impl Fn(&BlockId) -> bool) -> bool {
         if !self.late {
@@ -278,8 +279,8 @@ impl<T: Types> Arrivals<T> {
         false
     }
 
-    /// How long a block may take whose bodies are on their way: whoever told of them was asked then,
-    /// and did not send them.
+    /// How long a block may take whose bodies are on their way: whoever told of them was asked
+    /// then, and did not send them.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.wait + self.holders_time()
@@ -362,8 +363,8 @@ impl<T: Types> Arrivals<T> {
     }
 
     /// Forgets proposals that are not above the committed height, and those of views below `view`:
-    /// nobody will vote for them here. Late ones that are of use stay, while their bodies are on their
-    /// way and the block is not here.
+    /// nobody will vote for them here. Late ones that are of use stay, while their bodies are on
+    /// their way and the block is not here.
     pub fn forget_below(
         &mut self,
         view: View,

@@ -1,10 +1,10 @@
 //! How late bodies that travel [ahead](super::ahead) usually are.
 //!
-//! A full uplink holds bodies back, and what was told of them comes before them. A replica that asks
-//! for a body too early gets it twice, and the second copy makes the link fuller. So a replica
+//! A full uplink holds bodies back, and what was told of them comes before them. A replica that
+//! asks for a body too early gets it twice, and the second copy makes the link fuller. So a replica
 //! measures how long after f + 1 others have told of a body it comes, and waits for twice as long.
-//! The first copy that is passed on counts, also where the body was executed before. Where it is not
-//! known when others told, the body is taken to be in time.
+//! The first copy that is passed on counts, also where the body was executed before. Where it is
+//! not known when others told, the body is taken to be in time.
 //!
 //! # What a liar can do
 //! - It tells of bodies early, or passes its own on late. The first needs an honest replica that
