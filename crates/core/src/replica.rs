@@ -543,13 +543,13 @@ fn is_among<T: Types>(to_execute: &VecDeque<Decision<T>>, id: &BlockId) -> bool 
     to_execute.iter().filter_map(Decision::block).any(|block| block.id() == *id)
 }
 
-/// Passes frames on, in messages that delay nothing else for long.
-/// No proposals that wait for frames, of so many peers.
+/// The place where proposals of so many peers wait for frames, with none in it.
 fn arrivals<P: Protocol>(settings: &Settings, peers: usize) -> Arrivals<P::Types> {
     let late = P::TAKES_LATE_PROPOSALS && settings.dissemination == Dissemination::Ahead;
     Arrivals::new(settings.me, peers, P::PIPELINE, settings.relay_after).with_late(late)
 }
 
+/// Passes frames on, in messages that delay nothing else for long.
 fn pass_on<T: Types>(frames: Vec<SharedFrame>, fx: &mut Fx<T>) {
     let mut batch = Vec::new();
     let mut bytes = 0;

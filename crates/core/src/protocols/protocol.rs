@@ -59,8 +59,8 @@ pub trait Protocol {
     /// How many proposals of one proposer may be under way at once.
     const PIPELINE: usize = 1;
 
-    /// Whether it takes a block in whose proposal comes late: its view is over, and it is
-    /// certified.
+    /// Whether a proposal is of use after its view is over: the protocol takes its block in if a
+    /// certificate names it.
     const TAKES_LATE_PROPOSALS: bool = false;
 
     /// Whether a block proves that its parent may be believed. Where it does not, the protocol

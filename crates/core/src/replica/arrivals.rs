@@ -5,9 +5,12 @@
 //! peer's latest proposals wait, as many as its protocol has under way at once: no peer can make
 //! this grow.
 //!
-//! Bodies that travel ahead (`ahead`) are waited for, twice as long as they usually take (`lags`).
-//! Then somebody is asked who told of them, and the proposer is next. Who told of a body and does
-//! not send it is named, so that it is not asked again for a while.
+//! A replica waits for bodies that travel ahead (`ahead`), twice as long as they usually take
+//! (`lags`). Then it asks a peer that told of them, and after that the proposer. If the peer told of
+//! a body and does not send it, it is named, and is not asked again for a while.
+//!
+//! A proposal may wait longer than its view lasts, if bodies travel ahead and the protocol takes
+//! certified blocks in late. Meanwhile its block is not fetched ([`Arrivals::bring`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
