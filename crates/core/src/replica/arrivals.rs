@@ -6,8 +6,8 @@
 //! this grow.
 //!
 //! A replica waits for bodies that travel ahead (`ahead`), twice as long as they usually take
-//! (`lags`). Then it asks a peer that told of them, and after that the proposer. If the peer told of
-//! a body and does not send it, it is named, and is not asked again for a while.
+//! (`lags`). Then it asks a peer that told of them, and after that the proposer. If the peer told
+//! of a body and does not send it, it is named, and is not asked again for a while.
 //!
 //! A proposal may wait longer than its view lasts, if bodies travel ahead and the protocol takes
 //! certified blocks in late. Meanwhile its block is not fetched ([`Arrivals::bring`]).

@@ -8,7 +8,8 @@
 //!
 //! # What a liar can do
 //! - It tells of bodies early. That changes nothing until an honest replica tells of them, too.
-//! - It passes its own bodies on late. That changes its own lag alone, and the median counts. Where liars are the only ones that pass bodies on, the wait has its greatest length.
+//! - It passes its own bodies on late. That changes its own lag alone, and the median counts. Where
+//!   liars are the only ones that pass bodies on, the wait has its greatest length.
 //! - It passes on early what others pass on. Then the others' copies do not count.
 //! - It withholds bodies from some. These wait for twice the median, and ask others that told.
 
