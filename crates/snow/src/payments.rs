@@ -133,6 +133,13 @@ impl Network {
         })
     }
 
+    /// A count that a node keeps of its graph and that is not what it should be, with the node.
+    #[must_use]
+    pub fn miscounted(&self) -> Option<(usize, String)> {
+        let mut nodes = self.nodes.iter().enumerate();
+        nodes.find_map(|(me, node)| node.miscounted().map(|what| (me, what)))
+    }
+
     /// Runs until this time, or until two spends of one output are accepted.
     pub fn advance(&mut self, until_ns: u64) {
         while self.ledger.violation.is_none() {

@@ -72,6 +72,7 @@ impl Alone {
     pub fn step(&mut self, input: Input<Payment>) {
         let effects = self.node.step(self.now, input, &self.ledger);
         let ledger = &mut self.ledger;
+        assert_eq!(self.node.miscounted(), None);
         let outputs = effects.persist(|records| {
             records.into_iter().for_each(|record| ledger.write(record));
             Ok::<(), ()>(())
@@ -237,6 +238,27 @@ fn a_poll_is_one_chit_for_a_transaction_in_two_vertices() {
     let again = vertex(&[&first], &[&payment]);
     alone.polled(&again, &Vote::Yes);
     assert_eq!(alone.counts(&payment), (2, 2));
+}
+
+/// A settled vertex leaves memory before the rejected rival of its payment does. The payment's
+/// output goes to the rival then, which is no reason against what stands on the vertex.
+#[test]
+fn what_stands_on_an_accepted_payment_is_preferred_when_it_leaves_memory() {
+    let mut alone = Alone::new(settings());
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    let base = vertex(&[], &[&one]);
+    alone.polled(&base, &Vote::Yes);
+    alone.polled(&vertex(&[], &[&other]), &against(&[]));
+    let above: Vec<_> = (1..=4)
+        .map(|at| vertex(&[&base], &[&Payment::new(&at.to_string(), &[genesis(at)])]))
+        .collect();
+    above.iter().for_each(|vertex| alone.polled(vertex, &Vote::Yes));
+    assert_eq!(alone.accepted, [one.id()]);
+    assert_eq!(alone.rejected.len(), 1);
+    assert!(!alone.node.knows(&base.id()), "it has left memory");
+    for vertex in &above {
+        assert_eq!(alone.question(2, vertex), Some(Vote::Yes));
+    }
 }
 
 #[test]

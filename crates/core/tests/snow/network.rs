@@ -171,6 +171,7 @@ impl Network {
     pub fn input(&mut self, node: usize, input: Input<Payment>) {
         let (avalanche, ledger) = &mut self.nodes[node];
         let fx = avalanche.step(self.now, input, ledger);
+        assert_eq!(avalanche.miscounted(), None, "node {node}");
         let outputs = fx.persist(|records| {
             records.into_iter().for_each(|record| ledger.write(record));
             Ok::<(), ()>(())

@@ -19,9 +19,9 @@ const NODES: usize = 25;
 const INSIDE: usize = 5;
 /// Nodes of the frontier.
 const WIDE: usize = 100;
-/// Attempts of one run, and how many are under way at once follows from their rate.
+/// Attempts of one run. How many are under way at once follows from their rate.
 const ATTEMPTS: u64 = 50;
-const RATE: u64 = 20;
+const RATE: u64 = 10;
 /// Runs begun together, on however many cores: which seeds run does not depend on the machine.
 const AT_ONCE: u64 = 256;
 
@@ -39,7 +39,7 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
 fn attempt(
     adversary: Adversary,
     faulty: usize,
-    (attempts, double_permille): (u64, u64),
+    (payments, double_permille): (u64, u64),
     seed: u64,
 ) -> Result<Report, StudyError> {
     let setting = Setting {
@@ -55,7 +55,7 @@ fn attempt(
         rate: RATE,
         issuers: 5,
         double_permille,
-        load_ns: attempts * 1_000_000_000 / RATE,
+        load_ns: payments * 1_000_000_000 / RATE,
         rest_ns: 60_000_000_000,
         batch: 40,
         counters: Counters::Glacier,
@@ -86,8 +86,8 @@ fn inside(request: &Request) -> Result<(Table, Vec<String>), StudyError> {
             let runs = (wanted - sums[0]).div_ceil(ATTEMPTS).min(AT_ONCE);
             let seeds: Vec<u64> = (seed..seed + runs).collect();
             seed += runs;
-            // Half of the outputs are spent once.
-            let load = (2 * ATTEMPTS.min(wanted), 500);
+            // One output of ten is spent once.
+            let load = ((10 * ATTEMPTS.min(wanted)).div_ceil(9), 900);
             for report in each(&seeds, |seed| attempt(adversary, INSIDE, load, *seed))? {
                 let found = [
                     report.contested,

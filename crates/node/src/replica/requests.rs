@@ -102,6 +102,8 @@ pub struct Requests<T: Types> {
 const HASHED_BY_ONE: usize = 64 << 10;
 /// Signatures for each thread that verifies: as many as cost least when they are summed together.
 const VERIFIED_BY_ONE: usize = 32;
+/// The reason under which a signature of a client that does not hold is counted.
+const BAD_SIGNATURE: &str = "client_bad_signature";
 
 /// A frame that was read, and not hashed.
 struct Decoded {
@@ -495,16 +497,21 @@ impl<T: Types> Requests<T> {
         }
     }
 
-    /// A signature of a frame does not hold.
+    /// A signature of a frame does not hold. Counted first: who reads the answer finds it counted.
     pub(super) fn is_bad(&mut self, connection: ConnectionId, frame: &SharedFrame) {
-        let (session, first) = (frame.session(), frame.first());
-        self.refuse(connection, session, first, Refusal::BadSignature);
-        self.is_forged(connection);
+        self.metrics.refuse(BAD_SIGNATURE);
+        self.refuse(connection, frame.session(), frame.first(), Refusal::BadSignature);
+        self.lowers(connection);
     }
 
     /// A signature that came over `connection` does not hold.
     pub(super) fn is_forged(&mut self, connection: ConnectionId) {
-        self.metrics.refuse("client_bad_signature");
+        self.metrics.refuse(BAD_SIGNATURE);
+        self.lowers(connection);
+    }
+
+    /// Bills a signature that does not hold, and ends the connection when it was one too many.
+    fn lowers(&mut self, connection: ConnectionId) {
         if self.standings.bad(connection) {
             self.metrics.refuse("client_bad_signatures_ended");
             self.listener.disconnect(connection);

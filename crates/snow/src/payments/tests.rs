@@ -76,7 +76,12 @@ fn of_double_spends_at_most_one_is_accepted_whatever_faulty_nodes_answer() {
     for adversary in [Adversary::Opposite, Adversary::Split, Adversary::Withhold] {
         let load = Load { double_permille: 100, load_ns: 2_000_000_000, ..load(40) };
         let load = Load { rest_ns: 60_000_000_000, ..load };
-        let report = run(&setting(adversary, 40, 2), load).unwrap();
+        let mut network = Network::new(setting(adversary, 40, 2), load).unwrap();
+        for second in 1..=62 {
+            network.advance(second * 1_000_000_000);
+            assert_eq!(network.miscounted(), None, "{adversary:?}, {second} s");
+        }
+        let report = network.report();
         println!("{adversary:?} {report:?}");
         assert_eq!(report.violation, None, "{adversary:?}");
         assert!(report.contested > 2);

@@ -13,6 +13,7 @@ mod depth;
 mod dropping;
 pub(super) mod inserting;
 mod parents;
+mod recount;
 pub(super) mod room;
 mod strays;
 
@@ -169,17 +170,21 @@ impl<T: Transaction> Dag<T> {
                 }
                 break;
             }
-            let slot = &self.slots[next];
-            if slot.transactions.iter().flatten().any(|tx| self.txs[*tx].disliked > 0) {
-                found.push(slot.vertex.id());
-            }
+            // What is not against its parents is against its own transactions.
+            let mut own = self.slots[next].weak;
             for place in 0..self.slots[next].parents.len() {
                 let parent = self.slots[next].parents[place];
                 let slot = &mut self.slots[parent];
-                if slot.stamp != stamp && slot.weak > 0 {
-                    slot.stamp = stamp;
-                    seen.push(parent);
+                if slot.weak > 0 {
+                    own -= 1;
+                    if slot.stamp != stamp {
+                        slot.stamp = stamp;
+                        seen.push(parent);
+                    }
                 }
+            }
+            if own > 0 {
+                found.push(self.slots[next].vertex.id());
             }
             at += 1;
         }

@@ -89,9 +89,11 @@ impl<T: Transaction> Dag<T> {
 
     pub(super) fn remove(&mut self, at: u32, dropped: &mut Dropped) {
         self.frontier.remove(&at);
-        let slot = &self.slots[at];
+        let slot = &mut self.slots[at];
         let (settled, weak, risky) = (slot.settled, slot.weak > 0, slot.risky > 0);
-        let children = slot.children.clone();
+        // It lets go of them first. Below, its outputs may go to rivals, which is a reason against
+        // it, but none against what was built on it.
+        let children = std::mem::take(&mut slot.children);
         if slot.fate == Fate::Rejected {
             dropped.rejected.push(slot.vertex.id());
         }
