@@ -2,7 +2,7 @@
 //!
 //! The adversary spends an output, and then once more, in a vertex whose parent is the victim's.
 //! The second spend is not preferred by anybody who saw the first; its poll fails everywhere, and
-//! resets the counters of all ancestors, the victim among them. Once a tick is often enough.
+//! resets the counters of all ancestors, the victim among them. There is one a tick.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Attack {
 }
 
 impl Network {
-    /// One tick's work: a first spend, and the second one of a first that is a second old.
+    /// One tick's work: a first spend, and the second one of a first that is ten ticks old.
     pub(super) fn attack(&mut self, now: u64) {
         let Some(mut attack) = self.attacked.take() else { return };
         let liar = self.setting.nodes - 1;
