@@ -93,13 +93,16 @@ impl Alone {
     fn note(&mut self, to: ReplicaId, message: Message<Payment>) {
         self.sent += 1;
         match message {
-            Message::Query { poll, vertex } => match self.asked.back_mut() {
-                Some(asked) if asked.poll == poll => asked.peers.push(to),
-                _ => {
-                    let (vertex, peers) = (vertex.id(), vec![to]);
-                    self.asked.push_back(Asked { poll, vertex, peers });
+            Message::Query { poll, vertex } => {
+                assert_eq!(vertex.check(), Ok(()), "it asks about what is no vertex");
+                match self.asked.back_mut() {
+                    Some(asked) if asked.poll == poll => asked.peers.push(to),
+                    _ => {
+                        let (vertex, peers) = (vertex.id(), vec![to]);
+                        self.asked.push_back(Asked { poll, vertex, peers });
+                    }
                 }
-            },
+            }
             Message::Answer { poll, vote } => self.answers.push((poll, vote)),
             Message::Want(_) | Message::Have(_) => {}
         }
@@ -259,6 +262,96 @@ fn what_stands_on_an_accepted_payment_is_preferred_when_it_leaves_memory() {
     for vertex in &above {
         assert_eq!(alone.question(2, vertex), Some(Vote::Yes));
     }
+}
+
+/// It waits for a vertex when what it spends is rejected: nobody could ever accept it.
+#[test]
+fn what_rests_on_a_rejected_payment_is_rejected_before_it_is_in_a_vertex() {
+    let mut alone = Alone::new(Settings { polls: 2, own_polls: 1, ..settings() });
+    let (own, rival) = (Payment::new("own", &[genesis(0)]), Payment::new("rival", &[genesis(0)]));
+    let above = Payment::new("above", &[own.output(0), own.output(1)]);
+    let highest = Payment::new("highest", &[above.output(0)]);
+    alone.step(Input::Submit(vec![own.clone()]));
+    let unanswered = alone.asked.pop_front();
+    assert!(unanswered.is_some());
+    alone.step(Input::Submit(vec![above.clone(), highest.clone()]));
+    assert_eq!((alone.asked.len(), alone.node.held().own), (0, 3));
+    let base = vertex(&[], &[&rival]);
+    alone.polled(&base, &Vote::Yes);
+    for at in 1..PARAMETERS.decision {
+        let child = vertex(&[&base], &[&Payment::new("child", &[genesis(at)])]);
+        alone.polled(&child, &Vote::Yes);
+    }
+    assert_eq!(alone.accepted, [rival.id()]);
+    let rejected = [
+        (own.id(), Conflict::Spent { input: genesis(0), by: rival.id() }),
+        (above.id(), Conflict::Unfounded(own.id())),
+        (highest.id(), Conflict::Unfounded(above.id())),
+    ];
+    assert_eq!(alone.rejected, rejected);
+    assert_eq!(alone.node.held().own, 0);
+}
+
+/// Both wait for a vertex: one because it is stuck, the other because it came later.
+#[test]
+fn a_payment_and_what_it_spends_are_in_two_vertices() {
+    let mut alone = Alone::new(Settings { own_polls: 1, ..settings() });
+    let below = Payment::new("below", &[genesis(0)]);
+    let above = Payment::new("above", &[below.output(0)]);
+    alone.step(Input::Submit(vec![below.clone()]));
+    alone.step(Input::Submit(vec![above.clone()]));
+    // Nobody answers. Each vertex that is asked about is one that peers take.
+    for _ in 0..20 {
+        alone.now = alone.now.after(settings().poll_timeout);
+        alone.step(Input::Timeout);
+    }
+    let vertices: Vec<_> = alone.node.vertices().collect();
+    let has = |payment: &Payment| {
+        vertices.iter().any(|seen| seen.vertex.transactions().contains(payment))
+    };
+    assert!(has(&below) && has(&above));
+}
+
+/// The vertex above is accepted by its own counter, while the one below waits. Then that is
+/// rejected.
+#[test]
+fn a_vertex_may_be_accepted_whose_parent_is_rejected_later() {
+    let mut alone = Alone::new(settings());
+    let (one, other) = (Payment::new("one", &[genesis(0)]), Payment::new("other", &[genesis(0)]));
+    let first = vertex(&[], &[&one]);
+    let mut number = 0;
+    let mut on = |alone: &mut Alone, base: &Arc<Vertex<Payment>>, count: u32, vote: &Vote| {
+        for _ in 0..count {
+            number += 1;
+            let above = Payment::new("above", &[genesis(number)]);
+            alone.polled(&vertex(&[base], &[&above]), vote);
+        }
+    };
+    let second = vertex(&[], &[&other]);
+    [&first, &second].into_iter().for_each(|vertex| drop(alone.question(1, vertex)));
+    alone.poll(&first, &Vote::Yes);
+    alone.poll(&second, &against(&[&second]));
+    // It has more confidence than its rival ever gets here, and is not accepted.
+    on(&mut alone, &first, 3, &Vote::Yes);
+    on(&mut alone, &first, 1, &against(&[&first]));
+    on(&mut alone, &first, 3, &Vote::Yes);
+    assert_eq!(alone.accepted, []);
+    let honest = Payment::new("honest", &[genesis(100)]);
+    let child = vertex(&[&second], &[&honest]);
+    alone.polled(&child, &Vote::Yes);
+    // What stands on it has rivals, so that it stays in memory.
+    for at in 1..PARAMETERS.decision {
+        let both = ["mine", "theirs"].map(|name| Payment::new(name, &[genesis(200 + at)]));
+        let [mine, theirs] = both.each_ref().map(|payment| vertex(&[&child], &[payment]));
+        alone.polled(&theirs, &against(&[&theirs]));
+        alone.polled(&mine, &Vote::Yes);
+    }
+    assert_eq!(alone.accepted, [honest.id()]);
+    on(&mut alone, &first, 4, &Vote::Yes);
+    assert!(alone.accepted.contains(&one.id()));
+    assert_eq!(alone.rejected.first().map(|(id, _)| *id), Some(other.id()));
+    alone.step(Input::Timeout);
+    assert!(!alone.node.knows(&second.id()));
 }
 
 #[test]

@@ -32,6 +32,19 @@ fn with(limits: Limits) -> Alone {
     Alone::new(Settings { limits, ..settings() })
 }
 
+/// Room is made for a vertex by forgetting what it spends an output of.
+#[test]
+fn a_vertex_does_not_take_the_room_of_what_it_spends() {
+    let mut alone = Alone::new(limited());
+    let [_, other] = twice(&mut alone);
+    (1..=2).for_each(|number| drop(alone.question(1, &vertex(&[], &[&payment(number)]))));
+    let loses = other.transactions()[0].clone();
+    let rests = vertex(&[], &[&Payment::new("rests", &[loses.output(0)])]);
+    assert_eq!(alone.question(1, &rests), Some(Vote::No(Vec::new())));
+    assert!(!alone.node.knows(&other.id()), "it has given way");
+    assert!(!alone.node.knows(&rests.id()));
+}
+
 /// A payment of its own output.
 fn payment(number: u32) -> Payment {
     Payment::new("payment", &[genesis(number)])

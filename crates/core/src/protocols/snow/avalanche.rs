@@ -251,12 +251,24 @@ impl<T: Transaction> Avalanche<T> {
                     fx.output(Output::Accepted { transaction, rule });
                 }
                 Decision::Vertex(vertex) => fx.record(Record::Vertex(vertex)),
-                Decision::Rejected(transaction, reason) => {
-                    self.counts.rejected += 1;
-                    self.own.decided(&transaction);
-                    fx.output(Output::Rejected { transaction, reason });
-                }
+                Decision::Rejected(transaction, reason) => self.reject(transaction, reason, fx),
             }
+        }
+    }
+
+    /// Tells of a rejected transaction, and of those own ones outside of the graph that rest on it:
+    /// they wait for a vertex. [`Dag`] has found the others.
+    fn reject(&mut self, transaction: TransactionId, reason: Conflict, fx: &mut Effects<T>) {
+        let mut open = vec![(transaction, reason)];
+        while let Some((transaction, reason)) = open.pop() {
+            self.counts.rejected += 1;
+            self.own.decided(&transaction);
+            fx.output(Output::Rejected { transaction, reason });
+            let resting = self.own.resting_on(&transaction);
+            let outside: BTreeSet<_> = resting.filter(|of| self.dag.fate(of).is_none()).collect();
+            // Each once, however many of its inputs are gone.
+            outside.iter().for_each(|of| self.own.decided(of));
+            open.extend(outside.into_iter().map(|of| (of, Conflict::Unfounded(transaction))));
         }
     }
 

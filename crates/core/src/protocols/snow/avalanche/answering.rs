@@ -128,8 +128,15 @@ impl<T: Transaction> Avalanche<T> {
             Ok(parents) => parents,
             Err(refused) => return refused,
         };
+        let forgotten = self.counts.forgotten;
         if !self.make_room(now, vertex, from, &parents, past) {
             return Insertion::Refused;
+        }
+        // What gave way may be what the vertex spends outputs of.
+        if self.counts.forgotten > forgotten
+            && let Err(refused) = self.dag.admit(vertex, past)
+        {
+            return refused;
         }
         let mut decided = Vec::new();
         let at = self.dag.insert(vertex, parents, (from, now), past, &mut decided);

@@ -62,7 +62,7 @@ impl<T: Transaction> Avalanche<T> {
     /// the next batch.
     pub(super) fn issue(&mut self, now: Time, past: &dyn Past, fx: &mut Effects<T>) {
         while !self.own.unissued.is_empty() && self.polls.own < self.settings.own_polls {
-            let (ids, extra) = self.batch(past);
+            let (ids, extra) = self.batch(now, past);
             if ids.is_empty() {
                 return;
             }
@@ -86,22 +86,30 @@ impl<T: Transaction> Avalanche<T> {
     }
 
     /// Takes the transactions of the next vertex from those that wait, and names the vertices that
-    /// have what they spend. One with a rival goes alone.
-    fn batch(&mut self, past: &dyn Past) -> (Vec<TransactionId>, BTreeSet<VertexId>) {
+    /// have what they spend. One with a rival goes alone, and none with what it spends. What spends
+    /// something that is not known any more is looked at again later.
+    fn batch(&mut self, now: Time, past: &dyn Past) -> (Vec<TransactionId>, BTreeSet<VertexId>) {
         let (mut taken, mut extra, mut left) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut spent = BTreeSet::new();
+        let (mut spent, mut below) = (BTreeSet::new(), BTreeSet::new());
         while let Some(id) = self.own.unissued.pop_front() {
             let Some(transaction) = self.own.get(&id).cloned() else { continue };
+            let inputs = transaction.inputs();
+            if inputs.iter().any(|input| self.is_lost(&input.transaction, past)) {
+                self.own.again_at(&id, now.after(self.settings.stuck_after));
+                continue;
+            }
             let mut needed = extra.clone();
             let ready = self.needs(&transaction, past, &mut needed);
             let rival = self.dag.has_rival(&transaction);
-            let twice = transaction.inputs().iter().any(|input| spent.contains(input));
+            let twice = inputs.iter().any(|input| spent.contains(input));
+            let within = inputs.iter().any(|input| taken.contains(&input.transaction));
             let alone = !rival || taken.is_empty();
-            let fits = needed.len() <= MAX_PARENTS && !twice && alone;
-            if !ready || !fits {
+            let apart = !twice && !within && !below.contains(&id);
+            if !ready || needed.len() > MAX_PARENTS || !apart || !alone {
                 left.push(id);
             } else {
-                spent.extend(transaction.inputs().iter().copied());
+                spent.extend(inputs.iter().copied());
+                below.extend(inputs.iter().map(|input| input.transaction));
                 taken.push(id);
                 extra = needed;
                 if rival || taken.len() == self.settings.batch {
@@ -113,6 +121,11 @@ impl<T: Transaction> Avalanche<T> {
             self.own.unissued.push_front(id);
         }
         (taken, extra)
+    }
+
+    /// Whether a transaction was forgotten, and is not known in any other way.
+    fn is_lost(&self, id: &TransactionId, past: &dyn Past) -> bool {
+        self.dag.fate(id).is_none() && !self.own.has(id) && !past.has_transaction(id)
     }
 
     /// Whether all that it spends is accepted, or in the graph where something may stand on it;

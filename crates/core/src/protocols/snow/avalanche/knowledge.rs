@@ -56,7 +56,7 @@ impl<T: Transaction> Avalanche<T> {
         };
         let mut in_graph = in_graph.iter().map(|of| &self.dag.txs[*of]);
         let other = in_graph.find(|tx| tx.fate == Fate::Pending && tx.id != *than);
-        other.map(|tx| tx.id).or_else(|| self.own.spender(input).filter(|of| of != than))
+        other.map(|tx| tx.id).or_else(|| self.own.spenders(input).find(|of| of != than))
     }
 
     /// A transaction that is pending, or was decided lately, or that a client of this node handed

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::names::{InputId, TransactionId};
 use super::settings::Limits;
 use super::vertex::Transaction;
-use crate::base::types::{Duration, Time};
+use crate::base::types::{Digest, Duration, Time};
 
 /// All together weigh this part of what vertices in memory may.
 const ALL: usize = 4;
+/// Ends of the order of names.
+const FIRST: TransactionId = TransactionId(Digest([0; 32]));
+const LAST: TransactionId = TransactionId(Digest([255; 32]));
 /// The most doublings of the time after which a transaction is issued again.
 const DOUBLINGS: u32 = 5;
 
@@ -24,8 +27,8 @@ struct Mine<T> {
 #[derive(Clone, Debug)]
 pub(super) struct Own<T> {
     mine: BTreeMap<TransactionId, Mine<T>>,
-    /// Which of them spends an output: the first.
-    spent: BTreeMap<InputId, TransactionId>,
+    /// Which of them spend an output.
+    spent: BTreeSet<(InputId, TransactionId)>,
     weight: usize,
     /// Those that wait for a vertex.
     pub(super) unissued: VecDeque<TransactionId>,
@@ -40,7 +43,7 @@ impl<T: Transaction> Own<T> {
     pub(super) fn new(no_op_wait: Duration) -> Self {
         Self {
             mine: BTreeMap::new(),
-            spent: BTreeMap::new(),
+            spent: BTreeSet::new(),
             weight: 0,
             unissued: VecDeque::new(),
             due: BTreeSet::new(),
@@ -61,9 +64,16 @@ impl<T: Transaction> Own<T> {
             && planted!("avalanche-own-weigh-nothing", true, weight <= limits.weight / ALL)
     }
 
-    /// Which of them spends an output.
-    pub(super) fn spender(&self, input: &InputId) -> Option<TransactionId> {
-        self.spent.get(input).copied()
+    /// Which of them spend an output.
+    pub(super) fn spenders(&self, input: &InputId) -> impl Iterator<Item = TransactionId> {
+        self.spent.range((*input, FIRST)..=(*input, LAST)).map(|(_, id)| *id)
+    }
+
+    /// Which of them spend an output of this one; some more than once.
+    pub(super) fn resting_on(&self, on: &TransactionId) -> impl Iterator<Item = TransactionId> {
+        let output = |index| InputId { transaction: *on, index };
+        let all = (output(0), FIRST)..=(output(u32::MAX), LAST);
+        self.spent.range(all).map(|(_, id)| *id)
     }
 
     pub(super) fn has(&self, id: &TransactionId) -> bool {
@@ -85,7 +95,7 @@ impl<T: Transaction> Own<T> {
     pub(super) fn add(&mut self, id: TransactionId, transaction: T) {
         self.weight += transaction.weight();
         for input in transaction.inputs() {
-            self.spent.entry(*input).or_insert(id);
+            self.spent.insert((*input, id));
         }
         self.mine.insert(id, Mine { transaction, due: None, issued: 0 });
         self.unissued.push_back(id);
@@ -105,9 +115,7 @@ impl<T: Transaction> Own<T> {
         let Some(Mine { transaction, due, .. }) = self.mine.remove(id) else { return };
         self.weight -= transaction.weight();
         for input in transaction.inputs() {
-            if self.spent.get(input) == Some(id) {
-                self.spent.remove(input);
-            }
+            self.spent.remove(&(*input, *id));
         }
         if let Some(due) = due {
             self.due.remove(&(due, *id));

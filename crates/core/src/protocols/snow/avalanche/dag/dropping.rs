@@ -91,6 +91,7 @@ impl<T: Transaction> Dag<T> {
         self.frontier.remove(&at);
         let slot = &mut self.slots[at];
         let (settled, weak, risky) = (slot.settled, slot.weak > 0, slot.risky > 0);
+        let open = slot.fate != Fate::Accepted;
         // It lets go of them first. Below, its outputs may go to rivals, which is a reason against
         // it, but none against what was built on it.
         let children = std::mem::take(&mut slot.children);
@@ -109,6 +110,7 @@ impl<T: Transaction> Dag<T> {
             if risky {
                 self.calm(child);
             }
+            self.slots[child].open_parents -= u32::from(open);
             if !settled {
                 self.slots[child].unsettled_parents -= 1;
                 self.settle(child);
@@ -162,15 +164,15 @@ impl<T: Transaction> Dag<T> {
             Some(Spent::Set(set)) => {
                 set.spenders.retain(|spender| *spender != tx);
                 set.last = set.last.filter(|last| *last != tx);
-                let spenders = set.spenders.clone();
-                let gone = set.preferred == tx;
-                match spenders.first() {
-                    Some(_) if !gone => return,
-                    Some(_) => {
-                        spenders.into_iter().max_by_key(|of| (self.confidence(*of), u32::MAX - of))
-                    }
-                    None => None,
+                if set.preferred != tx && !set.spenders.is_empty() {
+                    return;
                 }
+                let spenders = set.spenders.clone();
+                let rank = |of: &u32| {
+                    let is_pending = self.txs[*of].fate == Fate::Pending;
+                    (is_pending, self.confidence(*of), u32::MAX - of)
+                };
+                spenders.into_iter().max_by_key(rank)
             }
             Some(Spent::One(of)) if *of == tx => None,
             Some(Spent::One(_)) | None => return,
