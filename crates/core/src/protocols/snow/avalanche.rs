@@ -264,11 +264,14 @@ impl<T: Transaction> Avalanche<T> {
             self.counts.rejected += 1;
             self.own.decided(&transaction);
             fx.output(Output::Rejected { transaction, reason });
-            let resting = self.own.resting_on(&transaction);
-            let outside: BTreeSet<_> = resting.filter(|of| self.dag.fate(of).is_none()).collect();
             // Each once, however many of its inputs are gone.
-            outside.iter().for_each(|of| self.own.decided(of));
-            open.extend(outside.into_iter().map(|of| (of, Conflict::Unfounded(transaction))));
+            loop {
+                let mut resting = self.own.resting_on(&transaction);
+                let Some(of) = resting.find(|of| self.dag.fate(of).is_none()) else { break };
+                drop(resting);
+                self.own.decided(&of);
+                open.push((of, Conflict::Unfounded(transaction)));
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Avalanche;
 use super::dag::inserting::Insertion;
 use super::interface::{Effects, NotTaken, Output, Past};
-use super::names::{TransactionId, VertexId};
+use super::names::{InputId, TransactionId, VertexId};
 use super::state::Fate;
 use super::vertex::{MAX_INPUTS, MAX_PARENTS, Transaction, Vertex};
 use crate::base::types::{Duration, Time};
@@ -90,7 +90,7 @@ impl<T: Transaction> Avalanche<T> {
     /// something that is not known any more is looked at again later.
     fn batch(&mut self, now: Time, past: &dyn Past) -> (Vec<TransactionId>, BTreeSet<VertexId>) {
         let (mut taken, mut extra, mut left) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let (mut spent, mut below) = (BTreeSet::new(), BTreeSet::new());
+        let mut spent = BTreeSet::<InputId>::new();
         while let Some(id) = self.own.unissued.pop_front() {
             let Some(transaction) = self.own.get(&id).cloned() else { continue };
             let inputs = transaction.inputs();
@@ -102,14 +102,14 @@ impl<T: Transaction> Avalanche<T> {
             let ready = self.needs(&transaction, past, &mut needed);
             let rival = self.dag.has_rival(&transaction);
             let twice = inputs.iter().any(|input| spent.contains(input));
-            let within = inputs.iter().any(|input| taken.contains(&input.transaction));
+            let above = inputs.iter().any(|input| taken.contains(&input.transaction));
+            let below = spent.iter().any(|input| input.transaction == id);
             let alone = !rival || taken.is_empty();
-            let apart = !twice && !within && !below.contains(&id);
+            let apart = !twice && !above && !below;
             if !ready || needed.len() > MAX_PARENTS || !apart || !alone {
                 left.push(id);
             } else {
                 spent.extend(inputs.iter().copied());
-                below.extend(inputs.iter().map(|input| input.transaction));
                 taken.push(id);
                 extra = needed;
                 if rival || taken.len() == self.settings.batch {
