@@ -292,16 +292,71 @@ fn what_rests_on_a_rejected_payment_is_rejected_before_it_is_in_a_vertex() {
     assert_eq!(alone.node.held().own, 0);
 }
 
-/// Both wait for a vertex: one because it is stuck, the other because it came later.
+/// Both wait for a vertex: one because it is stuck, the other because it came later, in either
+/// order.
 #[test]
 fn a_payment_and_what_it_spends_are_in_two_vertices() {
-    let mut alone = Alone::new(Settings { own_polls: 1, ..settings() });
-    let below = Payment::new("below", &[genesis(0)]);
+    for comes_after in [0, 5] {
+        let mut alone = Alone::new(Settings { own_polls: 1, ..settings() });
+        let below = Payment::new("below", &[genesis(0)]);
+        let above = Payment::new("above", &[below.output(0)]);
+        alone.step(Input::Submit(vec![below.clone()]));
+        // Nobody answers. Each vertex that is asked about is one that peers take.
+        for round in 0..20 {
+            if round == comes_after {
+                alone.step(Input::Submit(vec![above.clone()]));
+            }
+            alone.now = alone.now.after(settings().poll_timeout);
+            alone.step(Input::Timeout);
+        }
+        let vertices: Vec<_> = alone.node.vertices().collect();
+        let has = |payment: &Payment| {
+            vertices.iter().any(|seen| seen.vertex.transactions().contains(payment))
+        };
+        assert!(has(&below) && has(&above));
+    }
+}
+
+/// A faulty peer's vertex has two payments. A rival of one is accepted, and the vertex goes, the
+/// other one with it. Own payments on that one are not looked at again and again: a step later
+/// none of them waits for a vertex. When it comes back, they are issued.
+#[test]
+fn what_rests_on_a_forgotten_payment_waits_until_it_is_back() {
+    let mut alone = Alone::new(settings());
+    let [with, rival] = ["with", "rival"].map(|name| Payment::new(name, &[genesis(0)]));
+    let below = Payment::new("below", &[genesis(1)]);
     let above = Payment::new("above", &[below.output(0)]);
-    alone.step(Input::Submit(vec![below.clone()]));
+    let highest = Payment::new("highest", &[above.output(0)]);
+    let base = vertex(&[], &[&rival]);
+    alone.polled(&base, &Vote::Yes);
+    let both = vertex(&[], &[&with, &below]);
+    alone.polled(&both, &against(&[&both]));
     alone.step(Input::Submit(vec![above.clone()]));
-    // Nobody answers. Each vertex that is asked about is one that peers take.
-    for _ in 0..20 {
+    alone.asked.clear();
+    for at in 0..PARAMETERS.decision {
+        let child = vertex(&[&base], &[&Payment::new("child", &[genesis(10 + at)])]);
+        alone.question(1, &child);
+    }
+    while !alone.accepted.contains(&rival.id()) {
+        alone.now = alone.now.after(settings().poll_timeout);
+        alone.step(Input::Timeout);
+        while let Some(Asked { poll, vertex, peers }) = alone.asked.pop_front() {
+            let vote = if vertex == both.id() { Vote::No(Vec::new()) } else { Vote::Yes };
+            for peer in peers {
+                let vote = vote.clone();
+                alone.hear(peer.0, Message::Answer { poll, vote });
+            }
+        }
+    }
+    alone.step(Input::Submit(vec![highest.clone()]));
+    assert!(!alone.node.knows(&both.id()));
+    for payment in [&above, &highest] {
+        let why = alone.why(payment);
+        assert!(matches!(why.reason, Reason::Dependency(_)), "{:?}", why.reason);
+    }
+    let again = vertex(&[], &[&below]);
+    alone.question(2, &again);
+    for _ in 0..10 {
         alone.now = alone.now.after(settings().poll_timeout);
         alone.step(Input::Timeout);
     }
@@ -309,7 +364,7 @@ fn a_payment_and_what_it_spends_are_in_two_vertices() {
     let has = |payment: &Payment| {
         vertices.iter().any(|seen| seen.vertex.transactions().contains(payment))
     };
-    assert!(has(&below) && has(&above));
+    assert!(has(&above) && has(&highest));
 }
 
 /// The vertex above is accepted by its own counter, while the one below waits. Then that is

@@ -94,16 +94,17 @@ impl<T: Transaction> Avalanche<T> {
         while let Some(id) = self.own.unissued.pop_front() {
             let Some(transaction) = self.own.get(&id).cloned() else { continue };
             let inputs = transaction.inputs();
-            if inputs.iter().any(|input| self.is_lost(&input.transaction, past)) {
+            let mut needed = extra.clone();
+            let ready = self.needs(&transaction, past, &mut needed);
+            if !ready && inputs.iter().any(|input| self.is_lost(&input.transaction, past)) {
                 self.own.again_at(&id, now.after(self.settings.stuck_after));
                 continue;
             }
-            let mut needed = extra.clone();
-            let ready = self.needs(&transaction, past, &mut needed);
             let rival = self.dag.has_rival(&transaction);
             let twice = inputs.iter().any(|input| spent.contains(input));
             let above = inputs.iter().any(|input| taken.contains(&input.transaction));
-            let below = spent.iter().any(|input| input.transaction == id);
+            let output = |index| InputId { transaction: id, index };
+            let below = spent.range(output(0)..=output(u32::MAX)).next().is_some();
             let alone = !rival || taken.is_empty();
             let apart = !twice && !above && !below;
             if !ready || needed.len() > MAX_PARENTS || !apart || !alone {
@@ -123,9 +124,10 @@ impl<T: Transaction> Avalanche<T> {
         (taken, extra)
     }
 
-    /// Whether a transaction was forgotten, and is not known in any other way.
-    fn is_lost(&self, id: &TransactionId, past: &dyn Past) -> bool {
-        self.dag.fate(id).is_none() && !self.own.has(id) && !past.has_transaction(id)
+    /// Whether a transaction was forgotten, and does not wait for a vertex of this node: an own one
+    /// that rests on a lost one is lost, too.
+    pub(super) fn is_lost(&self, id: &TransactionId, past: &dyn Past) -> bool {
+        self.dag.fate(id).is_none() && !self.own.waits(id) && !past.has_transaction(id)
     }
 
     /// Whether all that it spends is accepted, or in the graph where something may stand on it;

@@ -86,7 +86,7 @@ impl<T: Transaction> Avalanche<T> {
     #[must_use]
     pub fn why(&self, transaction: &TransactionId, past: &dyn Past) -> Option<Why> {
         let Some(tx) = self.dag.transactions.get(transaction).copied() else {
-            return self.own.has(transaction).then(|| self.why_unissued(*transaction));
+            return self.own.get(transaction).map(|own| self.why_unissued(own, past));
         };
         let dag = &self.dag;
         if dag.txs[tx].fate != Fate::Pending {
@@ -122,16 +122,18 @@ impl<T: Transaction> Avalanche<T> {
         Some(Why { transaction, confidence, preferred, count, needed, sets, vertices, reason })
     }
 
-    fn why_unissued(&self, transaction: TransactionId) -> Why {
+    fn why_unissued(&self, own: &T, past: &dyn Past) -> Why {
+        let mut inputs = own.inputs().iter().map(|input| input.transaction);
+        let lost = inputs.find(|of| self.is_lost(of, past));
         Why {
-            transaction,
+            transaction: own.id(),
             confidence: 0,
             preferred: true,
             count: 0,
             needed: self.settings.parameters.early,
             sets: Vec::new(),
             vertices: Vec::new(),
-            reason: Reason::Unissued,
+            reason: lost.map_or(Reason::Unissued, Reason::Dependency),
         }
     }
 }
