@@ -151,6 +151,11 @@ impl Alone {
         (why.confidence, why.count)
     }
 
+    /// Whether a vertex in memory has the payment.
+    fn holds(&self, payment: &Payment) -> bool {
+        self.node.vertices().any(|seen| seen.vertex.transactions().contains(payment))
+    }
+
     fn prefers(&self, payment: &Payment) -> bool {
         self.node.prefers(&payment.id()).expect("it is known")
     }
@@ -309,11 +314,7 @@ fn a_payment_and_what_it_spends_are_in_two_vertices() {
             alone.now = alone.now.after(settings().poll_timeout);
             alone.step(Input::Timeout);
         }
-        let vertices: Vec<_> = alone.node.vertices().collect();
-        let has = |payment: &Payment| {
-            vertices.iter().any(|seen| seen.vertex.transactions().contains(payment))
-        };
-        assert!(has(&below) && has(&above));
+        assert!(alone.holds(&below) && alone.holds(&above));
     }
 }
 
@@ -337,7 +338,7 @@ fn what_rests_on_a_forgotten_payment_waits_until_it_is_back() {
         let child = vertex(&[&base], &[&Payment::new("child", &[genesis(10 + at)])]);
         alone.question(1, &child);
     }
-    while !alone.accepted.contains(&rival.id()) {
+    for _ in 0..20 {
         alone.now = alone.now.after(settings().poll_timeout);
         alone.step(Input::Timeout);
         while let Some(Asked { poll, vertex, peers }) = alone.asked.pop_front() {
@@ -348,6 +349,7 @@ fn what_rests_on_a_forgotten_payment_waits_until_it_is_back() {
             }
         }
     }
+    assert!(alone.accepted.contains(&rival.id()));
     alone.step(Input::Submit(vec![highest.clone()]));
     assert!(!alone.node.knows(&both.id()));
     for payment in [&above, &highest] {
@@ -360,11 +362,7 @@ fn what_rests_on_a_forgotten_payment_waits_until_it_is_back() {
         alone.now = alone.now.after(settings().poll_timeout);
         alone.step(Input::Timeout);
     }
-    let vertices: Vec<_> = alone.node.vertices().collect();
-    let has = |payment: &Payment| {
-        vertices.iter().any(|seen| seen.vertex.transactions().contains(payment))
-    };
-    assert!(has(&above) && has(&highest));
+    assert!(alone.holds(&above) && alone.holds(&highest));
 }
 
 /// The vertex above is accepted by its own counter, while the one below waits. Then that is
