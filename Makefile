@@ -165,10 +165,10 @@ format-check: ## The formatting.
 lint: ## Clippy, warnings denied; in crates/core also the purity rules of its clippy.toml.
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 
-pages: ## Widths of comments, length of the README, files that comments and pages name, and the tables of docs/figures.md.
+pages: ## Widths of comments, length of the README, files that comments and pages name, and what docs/studies.md and its pages say of kept rows.
 	ci/pages.sh
-	@if command -v python3 >/dev/null; then ci/figures.py --check; \
-	else ci/skip.sh figures "there is no python3" "install Python 3"; fi
+	@if python3 -c 'import tomllib' 2>/dev/null; then ci/studies.py --check; \
+	else ci/skip.sh studies "there is no python3 of 3.11 or newer" "install Python 3.11"; fi
 
 services: ## The bank of examples/, and a crate of `quorate new`: format, lints, tests.
 	ci/services.sh

@@ -84,8 +84,9 @@ def pages() -> list:
         if page == "docs/protocols/README.md":
             listed += [(title(p), p, 1) for p in rest if p.parent.name == "protocols"]
         elif page == "docs/studies.md":
-            tables = [p for p in rest if "studies" in p.parent.parts]
-            listed += [(f"{p.parent.parent.name}: {p.parent.name}", p, 1) for p in tables]
+            of_studies = [p for p in rest if "studies" in p.parent.parts]
+            name = lambda p: title(p) if p.name == "README.md" else f"store: {p.parent.name}"
+            listed += [(name(p), p, 1) for p in of_studies]
         elif page == "docs/simulation.md":
             listed += [(title(p), p, 0) for p in rest if p.parent.name == "docs"]
     return listed

@@ -50,6 +50,8 @@ const BRIEFLY: Duration = Duration::from_secs(3);
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// Waits up to this are nothing to tell of.
 const A_MOMENT: Duration = Duration::from_secs(1);
+/// By how much longer sessions may take to open for each replica that there is.
+const OF_A_REPLICA: Duration = Duration::from_millis(500);
 
 /// What load to make.
 #[derive(Clone)]
@@ -268,7 +270,9 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
         Client::start(each, key.clone())
     };
     let clients = config.keys.iter().zip(routes(config)).map(start).collect::<Vec<_>>();
-    let deadline = tokio::time::Instant::now() + config.patience;
+    // A session is made by replicas that reach each other, which takes many of them longer.
+    let patience = config.patience + OF_A_REPLICA * config.replicas.len() as u32;
+    let deadline = tokio::time::Instant::now() + patience;
     let (mut open, mut troubles) = (0, BTreeSet::new());
     for (number, client) in clients.iter().enumerate() {
         match tokio::time::timeout_at(deadline, client.opened()).await {
@@ -288,7 +292,7 @@ async fn connect(config: &LoadConfig) -> Result<Vec<Client>, LoadError> {
             .to_owned(),
         false => troubles.into_iter().collect::<Vec<_>>().join("; "),
     };
-    Err(LoadError::NotOpen { open, clients: clients.len(), patience: config.patience, trouble })
+    Err(LoadError::NotOpen { open, clients: clients.len(), patience, trouble })
 }
 
 /// The route of each session, one after the other.

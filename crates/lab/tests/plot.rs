@@ -94,6 +94,8 @@ fn rows(plan: &Plan) -> Vec<Row> {
         context: Context { commit: "abc".into(), cores: 2, ..Context::default() },
         load_before: Some([0.5, 0.1, 0.1]),
         foreign_cores: Some(0.25),
+        stolen_cores: Some(0.125),
+        signature_us: Some(20.0),
         figures: Some(figures(1000.0 * (index + 1) as f64 + 10.0 * f64::from(repeat))),
         failure: None,
         kept: None,

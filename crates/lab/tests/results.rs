@@ -54,6 +54,8 @@ fn row() -> Row {
         },
         load_before: Some([0.1, 0.2, 0.3]),
         foreign_cores: Some(306.5),
+        stolen_cores: Some(307.5),
+        signature_us: Some(308.5),
         figures: Some(Figures {
             throughput: 401.5,
             goodput: 402.5,
@@ -114,7 +116,7 @@ fn cells(line: &str) -> Vec<String> {
 }
 
 /// What [`row`] has in each column, but for those that are axes with a value of their own.
-const COLUMNS: [(&str, &str); 64] = [
+const COLUMNS: [(&str, &str); 66] = [
     ("variant", ""),
     ("fixed_leader", "0"),
     ("signatures", "ed25519"),
@@ -154,6 +156,8 @@ const COLUMNS: [(&str, &str); 64] = [
     ("machine_memory_mib", "305"),
     ("machine_kernel", "k"),
     ("foreign_cores", "306.5"),
+    ("stolen_cores", "307.5"),
+    ("signature_us", "308.5"),
     ("throughput", "401.5"),
     ("goodput", "402.5"),
     ("mean_ms", "403.5"),

@@ -192,6 +192,7 @@ pub fn setup(loaded: &Loaded, committee: Committee, keys: Keys, remedies: Remedi
         transport_key: keys.transport,
         transport_file: node.keys.transport.clone(),
         versions: node.laboratory.versions,
+        retransmission: node.laboratory.retransmission,
         newest_rules: node.laboratory.newest_rules,
         members: cluster.members.iter().map(|member| Some(member.contact().as_peer())).collect(),
         first_state: cluster.restored.as_ref().map(|restored| restored.root),

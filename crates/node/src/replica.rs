@@ -126,6 +126,8 @@ pub struct Setup {
     pub transport_file: PathBuf,
     /// The versions of the wire protocol that it speaks.
     pub versions: Versions,
+    /// Whether UDP sends lost packets again, as it does but in a laboratory.
+    pub retransmission: bool,
     /// The newest rules of the application's that it says it supports; `None`: the application's.
     pub newest_rules: Option<u16>,
     /// Transport keys and addresses of all, by id, where members are fixed. Else the committee of

@@ -368,6 +368,7 @@ fn laboratory_switches_do_nothing_by_accident() {
         ("laboratory.ancestors", "all", "\"all\"", "none"),
         ("laboratory.certificate_cache", "false", "false", "true"),
         ("laboratory.verify_votes", "one-by-one", "\"one-by-one\"", "at-quorum"),
+        ("laboratory.retransmission", "false", "false", "true"),
         ("laboratory.adversary", "slow-leader", "\"slow-leader\"", "none"),
         ("laboratory.newest_version", "4", "4", "0"),
         ("laboratory.newest_rules", "2", "2", "0"),

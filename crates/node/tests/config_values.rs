@@ -208,6 +208,7 @@ fn the_laboratory_is_closed_by_default() {
         ancestors: SentAncestors::None,
         certificate_cache: true,
         verify_votes: VoteVerification::AtQuorum,
+        retransmission: true,
         accelerator: Costs::default(),
         adversary: None,
         versions: Versions::PROGRAM,
@@ -224,6 +225,7 @@ fn an_open_laboratory_takes_every_switch() {
         ("laboratory.ancestors", "missing"),
         ("laboratory.certificate_cache", "false"),
         ("laboratory.verify_votes", "one-by-one"),
+        ("laboratory.retransmission", "false"),
         ("laboratory.adversary", "silent-leader@10s..25s"),
         ("laboratory.oldest_version", "3"),
         ("laboratory.newest_version", "4"),
@@ -238,6 +240,7 @@ fn an_open_laboratory_takes_every_switch() {
         ancestors: SentAncestors::Missing,
         certificate_cache: false,
         verify_votes: VoteVerification::OneByOne,
+        retransmission: false,
         accelerator: Costs {
             sign: Duration::from_micros(300),
             verify: Duration::from_micros(9),

@@ -151,6 +151,9 @@ fn every_switch_turns_what_it_is_for() {
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, false, false, true));
     loaded.node.laboratory.verify_votes = VoteVerification::OneByOne;
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, true));
+    assert!(set_up(&loaded, Remedies::default()).retransmission);
+    loaded.node.laboratory.retransmission = false;
+    assert!(!set_up(&loaded, Remedies::default()).retransmission);
     loaded.node.storage.state = StateStore::Memory;
     assert_eq!(switches(&loaded), (false, false, Ancestors::Missing, true, false, false));
     assert_eq!(set_up(&loaded, Remedies::default()).settings.dissemination, Dissemination::Direct);

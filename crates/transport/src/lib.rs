@@ -134,6 +134,8 @@ pub struct Limits {
     /// Bytes that the system may hold over TCP that it has not sent, if there is a bound (on
     /// Linux). Messages cannot go before what it holds: see [`Peers::broadcast_behind`].
     pub not_sent_bytes: Option<u32>,
+    /// Whether UDP sends lost packets again, as it does but in a laboratory. Both ends must agree.
+    pub retransmission: bool,
 }
 
 impl Limits {
@@ -154,6 +156,7 @@ impl Limits {
             held_bytes: usize::MAX,
             held_for: Duration::from_secs(2),
             not_sent_bytes: None,
+            retransmission: true,
         }
     }
 
@@ -175,6 +178,7 @@ impl Limits {
             held_bytes: CLIENTS_HELD_BYTES,
             held_for: Duration::from_secs(2),
             not_sent_bytes: None,
+            retransmission: true,
         }
     }
 

@@ -179,7 +179,7 @@ async fn met(
     limits: &Limits,
 ) -> Result<Established<Stream>, HandshakeError> {
     let mut established = greet(stream, Some(key), hello, limits).await?;
-    established.stream.open_up(limits.frame_bytes);
+    established.stream.open_up(limits);
     Ok(established)
 }
 

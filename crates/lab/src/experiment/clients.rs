@@ -17,7 +17,7 @@ use crate::local::{Echo, Process, ProcessError, Start, Usage};
 
 /// How long a client may take from its start until every replica has answered it, beside the
 /// warm-up.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_secs(120);
 /// How long it may take to end after what it measured: answers that are under way are waited for.
 const END_WITHIN: Duration = Duration::from_secs(40);
 

@@ -3,8 +3,11 @@
 use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use quorate_core::Digest;
+use quorate_core::base::crypto::{Signer as _, Statement};
+use quorate_crypto::SecretKey;
 use serde::{Deserialize, Serialize};
 
 /// The program and the machine.
@@ -128,6 +131,42 @@ pub fn machine_time() -> Option<Duration> {
     busy_of(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
+/// Processor time that this machine wanted since it started, and its host gave to others, where the
+/// system tells.
+#[must_use]
+pub fn stolen_time() -> Option<Duration> {
+    stolen_of(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The machine's speed now: how long a core takes for a signature (Ed25519) while all cores make
+/// some, in microseconds.
+#[must_use]
+pub fn signature_us() -> f64 {
+    const LONG: Duration = Duration::from_millis(100);
+    let signs = || {
+        let (key, chain) = (SecretKey::from_seed(&[7; 32]), Digest([7; 32]));
+        let (began, mut made) = (Instant::now(), 0u32);
+        while began.elapsed() < LONG {
+            let frame = Digest::of("speed", &made.to_le_bytes());
+            std::hint::black_box(key.sign(&Statement::frame(&chain, &frame)));
+            made += 1;
+        }
+        began.elapsed().as_secs_f64() * 1e6 / f64::from(made.max(1))
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let all: Vec<f64> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(signs)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// Of the text of `/proc/stat`.
+fn stolen_of(text: &str) -> Option<Duration> {
+    let ticks = text.lines().next()?.split_whitespace().nth(8)?;
+    Some(Duration::from_millis(ticks.parse::<u64>().ok()? * 10))
+}
+
 /// Of the text of `/proc/stat`.
 fn busy_of(text: &str) -> Option<Duration> {
     let ticks: Vec<u64> =
@@ -149,6 +188,12 @@ mod tests {
         let text =
             "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 5 5 5 5 5 5 5 5 5 5\n";
         assert_eq!(busy_of(text), Some(Duration::from_millis(7_600_321 * 10)));
-        assert_eq!(busy_of(""), None);
+        assert_eq!(stolen_of(text), Some(Duration::from_secs(800_000)));
+        assert_eq!((busy_of(""), stolen_of("")), (None, None));
+    }
+
+    #[test]
+    fn a_signature_takes_some_time() {
+        assert!((0.1..1e5).contains(&signature_us()));
     }
 }

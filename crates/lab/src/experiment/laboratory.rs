@@ -235,6 +235,8 @@ impl Laboratory {
             context: context.clone(),
             load_before: context::load_average(),
             foreign_cores: None,
+            stolen_cores: None,
+            signature_us: None,
             figures: None,
             failure: None,
             kept: None,
@@ -242,7 +244,7 @@ impl Laboratory {
         let outcome = match site {
             Some(site) => site
                 .measure(settings, seed, &folder)
-                .map(|figures| (figures, None))
+                .map(|figures| (figures, None, None))
                 .map_err(TrialError::Elsewhere),
             None => {
                 let trial = Trial {
@@ -253,7 +255,10 @@ impl Laboratory {
                     numbers: &plan.measuring.numbers,
                     stop,
                 };
-                trial.run().map(|measured| (measured.figures, measured.foreign_cores))
+                let before = context::signature_us();
+                let measured = trial.run();
+                row.signature_us = Some((before + context::signature_us()) / 2.0);
+                measured.map(|it| (it.figures, it.foreign_cores, it.stolen_cores))
             }
         };
         if outcome.is_err() {
@@ -267,8 +272,8 @@ impl Laboratory {
             return Ok(None);
         }
         match outcome {
-            Ok((figures, foreign_cores)) => {
-                row.foreign_cores = foreign_cores;
+            Ok((figures, foreign_cores, stolen_cores)) => {
+                (row.foreign_cores, row.stolen_cores) = (foreign_cores, stolen_cores);
                 row.figures = Some(figures);
                 remove_folder(&folder)?;
             }

@@ -64,6 +64,13 @@ pub struct Row {
     /// Cores that others took while it was measured, mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign_cores: Option<f64>,
+    /// Cores that this machine wanted meanwhile, and its host gave to others, mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen_cores: Option<f64>,
+    /// How long a core took for a signature before and after, in microseconds, mean: the machine's
+    /// speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature_us: Option<f64>,
     /// What came out, if it went well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,

@@ -108,15 +108,19 @@ fn names_of(numbers: &Value) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// What all replicas have spent and executed so far.
+/// What the replicas that are up have spent and executed so far, by id.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spent {
-    /// Commands executed, of all replicas together.
+pub(super) struct Spent(BTreeMap<usize, OfReplica>);
+
+/// What one replica has.
+#[derive(Clone, Debug, Default)]
+struct OfReplica {
+    /// Commands executed.
     commands: f64,
-    /// Seconds of the deciding threads by stage.
+    /// Seconds of the deciding thread by stage.
     stages: BTreeMap<String, f64>,
-    /// Processor time of all threads of all replicas.
-    pub(super) processor: Duration,
+    /// Processor time of all threads.
+    processor: Duration,
 }
 
 impl Spent {
@@ -125,28 +129,41 @@ impl Spent {
         let up: Vec<usize> = cluster.up().collect();
         for id in up {
             let Some(status) = cluster.status(id) else { continue };
-            spent.commands += status["numbers"][COMMANDS].as_f64().unwrap_or(0.0);
-            for (stage, seconds) in status["stage_seconds"].as_object().into_iter().flatten() {
-                *spent.stages.entry(stage.clone()).or_insert(0.0) +=
-                    seconds.as_f64().unwrap_or(0.0);
-            }
+            let seconds = status["stage_seconds"].as_object().into_iter().flatten();
+            let stages = seconds.map(|(stage, it)| (stage.clone(), it.as_f64().unwrap_or(0.0)));
             let usage = cluster.process(id).and_then(|process| Usage::of(process.id()));
-            spent.processor += usage.unwrap_or_default().processor;
+            let one = OfReplica {
+                commands: status["numbers"][COMMANDS].as_f64().unwrap_or(0.0),
+                stages: stages.collect(),
+                processor: usage.unwrap_or_default().processor,
+            };
+            spent.0.insert(id, one);
         }
         spent
     }
 
-    /// Microseconds a command and replica since `before`: of each stage, and of everything.
+    /// Processor time of all of them.
+    pub(super) fn processor(&self) -> Duration {
+        self.0.values().map(|one| one.processor).sum()
+    }
+
+    /// Microseconds a command and replica since `before`: of each stage, and of everything. Only
+    /// those count that were up both times.
     pub(super) fn per_command(&self, before: &Self) -> (BTreeMap<String, f64>, f64) {
-        let commands = self.commands - before.commands;
+        let (mut commands, mut seconds, mut stages) = (0.0, 0.0, BTreeMap::new());
+        for (now, then) in self.0.iter().filter_map(|(id, now)| Some((now, before.0.get(id)?))) {
+            commands += now.commands - then.commands;
+            seconds += now.processor.saturating_sub(then.processor).as_secs_f64();
+            for (stage, now) in &now.stages {
+                let grown = now - then.stages.get(stage).copied().unwrap_or(0.0);
+                *stages.entry(stage.clone()).or_insert(0.0) += grown.max(0.0);
+            }
+        }
         if commands <= 0.0 {
             return Default::default();
         }
-        let us = |seconds: f64| seconds.max(0.0) * 1e6 / commands;
-        let earlier = |stage: &String| before.stages.get(stage).copied().unwrap_or(0.0);
-        let stages = self.stages.iter();
-        let stages = stages.map(|(stage, now)| (stage.clone(), us(now - earlier(stage)))).collect();
-        (stages, us(self.processor.saturating_sub(before.processor).as_secs_f64()))
+        stages.values_mut().for_each(|seconds| *seconds *= 1e6 / commands);
+        (stages, seconds * 1e6 / commands)
     }
 }
 

@@ -110,10 +110,11 @@ pub enum TrialError {
     Stopped,
 }
 
-/// What came out, and how much of the machine others took meanwhile.
+/// What came out, and how much of the machine others took meanwhile: its processes, and its host.
 pub(super) struct Measured {
     pub(super) figures: Figures,
     pub(super) foreign_cores: Option<f64>,
+    pub(super) stolen_cores: Option<f64>,
     pub(super) profile: Profile,
 }
 
@@ -216,17 +217,19 @@ impl Trial<'_> {
         clients.begin(SystemTime::now() + begins.saturating_duration_since(Instant::now()))?;
         self.sleep_until(begins, cluster, clients)?;
 
-        let busy = context::machine_time();
+        let (busy, stolen) = (context::machine_time(), context::stolen_time());
         let before = Spent::of(cluster);
         let profile_before = Profile::of(cluster);
-        let ours_before = before.processor + clients.processor() + own_time();
+        let ours_before = before.processor() + clients.processor() + own_time();
         let mut sampling = Sampling::new(self.numbers);
         let killed = self.watch(cluster, clients, begins, &mut sampling)?;
         let after = Spent::of(cluster);
         let profile = Profile::of(cluster).since(&profile_before);
-        let ours = after.processor + clients.processor() + own_time();
+        let ours = after.processor() + clients.processor() + own_time();
         let seconds = begins.elapsed().as_secs_f64();
-        let busy = context::machine_time().zip(busy).map(|(now, then)| now.saturating_sub(then));
+        let since = |(now, then): (Duration, Duration)| now.saturating_sub(then);
+        let busy = context::machine_time().zip(busy).map(since);
+        let stolen = context::stolen_time().zip(stolen).map(since);
         // A replica that was killed took its part with it: what it used is not the others'.
         let ours = ours.saturating_sub(ours_before).as_secs_f64();
         let foreign = busy
@@ -240,7 +243,8 @@ impl Trial<'_> {
         figures.killed = killed;
         note_replicas(disk_bytes(cluster), sampling, &mut figures);
         self.note_doubts(&mut figures, foreign);
-        Ok(Measured { figures, foreign_cores: foreign, profile })
+        let stolen_cores = stolen.map(|stolen| stolen.as_secs_f64() / seconds);
+        Ok(Measured { figures, foreign_cores: foreign, stolen_cores, profile })
     }
 
     /// Samples and kills until the measured time is over. Who was killed, and when.

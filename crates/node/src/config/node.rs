@@ -131,6 +131,8 @@ pub struct Laboratory {
     pub certificate_cache: bool,
     /// When votes are verified.
     pub verify_votes: VoteVerification,
+    /// Whether the UDP transport sends lost packets again.
+    pub retransmission: bool,
     /// What signatures cost on an emulated accelerator.
     pub accelerator: Costs,
     /// Who stands between this replica and its links, and when.
@@ -446,6 +448,13 @@ pub(super) static SCHEMA: Schema = Schema {
             comment: "When votes are verified: as one batch once a quorum is there, or each when it comes.",
         },
         Field {
+            key: "laboratory.retransmission",
+            kind: Kind::Bool,
+            preset: Preset::Is("true"),
+            comment: "Whether transport = \"udp\" sends again what was lost between replicas. TCP and QUIC\n\
+                      always do.",
+        },
+        Field {
             key: "laboratory.adversary",
             kind: Kind::Adversary,
             preset: Preset::Is(NO_ADVERSARY),
@@ -575,6 +584,7 @@ pub(super) fn from_settings(settings: &Settings, home: &Home) -> Option<Node> {
             ancestors: SentAncestors::named(&settings.text("laboratory.ancestors")?)?,
             certificate_cache: settings.bool("laboratory.certificate_cache")?,
             verify_votes: VoteVerification::named(&settings.text("laboratory.verify_votes")?)?,
+            retransmission: settings.bool("laboratory.retransmission")?,
             accelerator: Costs {
                 sign: settings.duration("laboratory.accelerator.sign")?.0,
                 verify: settings.duration("laboratory.accelerator.verify")?.0,

@@ -266,7 +266,11 @@ impl Setup {
             identity: identity.clone(),
             members: self.members.clone(),
             versions: self.versions,
-            limits: Limits { not_sent_bytes: self.not_sent_bytes(), ..shares.peers },
+            limits: Limits {
+                not_sent_bytes: self.not_sent_bytes(),
+                retransmission: self.retransmission,
+                ..shares.peers
+            },
             seed: u64::from(me.0),
         };
         let peers =

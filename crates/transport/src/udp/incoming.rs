@@ -54,6 +54,8 @@ pub(super) struct Incoming {
     /// The longest message, length prefix included.
     longest: usize,
     in_order: bool,
+    /// Whether the other side sends nothing again.
+    gives_up: bool,
     /// The numbers of received packets.
     numbers: Ranges,
     newest_at: Instant,
@@ -85,6 +87,7 @@ impl Incoming {
             window: window as u64,
             longest: window,
             in_order: true,
+            gives_up: false,
             numbers: Ranges::default(),
             newest_at: now,
             unacknowledged: 0,
@@ -107,6 +110,22 @@ impl Incoming {
         (self.longest, self.window, self.in_order) = (longest, window as u64, false);
         let starts: Vec<u64> = self.unfinished.keys().copied().collect();
         starts.into_iter().try_for_each(|start| self.hand_on(start))
+    }
+
+    /// From now on the other side does not send again what was lost: a message that lacks a piece
+    /// when half a window more has come is forgotten.
+    pub(super) fn give_up_lost(&mut self) {
+        self.gives_up = true;
+    }
+
+    /// Forgets what has not come before `end`, as if it had been taken.
+    fn give_up_before(&mut self, end: u64) {
+        while let Some(first) = self.unfinished.first_entry().filter(|first| *first.key() < end) {
+            self.gaps -= first.remove().there.len();
+        }
+        let missing = self.done.missing(&(0..end)).into_iter();
+        self.taken += missing.map(|range| range.end - range.start).sum::<u64>();
+        self.done.insert(0..end);
     }
 
     /// The numbers of received packets, the newest first.
@@ -179,6 +198,9 @@ impl Incoming {
         }
         if place.range().end > self.told {
             return Err(Misbehaved("more than it may send"));
+        }
+        if self.gives_up {
+            self.give_up_before(place.start.saturating_sub(self.window / 2));
         }
         if self.overlaps(place.start, total as u64) {
             return Err(Misbehaved("messages that overlap"));
@@ -272,6 +294,9 @@ impl Incoming {
     /// The other side sends nothing beyond `at`.
     pub(super) fn end(&mut self, at: u64) {
         self.end = Some(at);
+        if self.gives_up && at <= self.told {
+            self.give_up_before(at);
+        }
     }
 
     /// Whether everything sent was handed on, except a message whose rest will never come.

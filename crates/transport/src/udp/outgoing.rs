@@ -73,6 +73,8 @@ pub(super) struct Outgoing {
     acknowledged: Ranges,
     /// Ranges that were lost.
     again: VecDeque<Range<u64>>,
+    /// What is lost from this byte on is given up.
+    gives_up_from: Option<u64>,
 }
 
 impl Outgoing {
@@ -200,9 +202,17 @@ impl Outgoing {
         }
     }
 
+    /// From the current end of the stream on, what is lost is not sent again.
+    pub(super) fn give_up_lost(&mut self) {
+        self.gives_up_from = Some(self.end);
+    }
+
     /// Records that these bytes were lost.
     pub(super) fn lost(&mut self, range: Range<u64>) {
-        self.again.push_back(range);
+        match self.gives_up_from {
+            Some(from) if range.start >= from => self.arrived(range),
+            _ => self.again.push_back(range),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use quorate_core::planted;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::super::Limits;
 use super::super::carrier::{self, Stream as _};
 use super::channel::{Certificate, Channel, Side, Yield};
 use super::datagrams::{Burst, Datagrams, Received};
@@ -257,10 +258,13 @@ impl Stream {
 
     /// The identity of the other end is known: it may now send messages of `longest` bytes, in any
     /// order.
-    pub(super) fn open_up(&mut self, longest: usize) {
-        let longest = longest + LENGTH_BYTES;
+    pub(super) fn open_up(&mut self, limits: &Limits) {
+        let longest = limits.frame_bytes + LENGTH_BYTES;
         if let Err(error) = self.inside.exchange.open_up(longest, longest + WINDOW_BYTES) {
             self.fail(misbehaved(error));
+        }
+        if !limits.retransmission {
+            self.inside.exchange.give_up_lost();
         }
     }
 

@@ -56,20 +56,38 @@ fn a_failed_view_costs_the_mean_of_all() {
     assert_eq!(sampling.failed_views(), Some((10, 4.0)));
 }
 
-#[test]
-fn what_was_spent_is_told_a_command_and_replica() {
-    let spent = |commands: f64, step: f64, persist: f64, ms: u64| Spent {
+fn one(commands: f64, step: f64, persist: f64, ms: u64) -> OfReplica {
+    OfReplica {
         commands,
         stages: BTreeMap::from([("step".to_owned(), step), ("persist".to_owned(), persist)]),
         processor: Duration::from_millis(ms),
-    };
+    }
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+}
+
+#[test]
+fn what_was_spent_is_told_a_command_and_replica() {
     // Four replicas that executed 1,000 commands each.
-    let (before, after) = (spent(100.0, 1.0, 2.0, 500), spent(4100.0, 1.004, 2.012, 540));
+    let all = |one: OfReplica| Spent((0..4).map(|id| (id, one.clone())).collect());
+    let (before, after) = (all(one(25.0, 1.0, 2.0, 500)), all(one(1025.0, 1.001, 2.003, 510)));
+    assert_eq!(after.processor(), Duration::from_millis(2040));
     let (stages, all) = after.per_command(&before);
-    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}");
     assert_eq!(stages.len(), 2);
     near(stages["step"], 1.0);
     near(stages["persist"], 3.0);
     near(all, 10.0);
     assert_eq!(before.per_command(&before), Default::default());
+}
+
+/// What a replica did before it was killed, or before this one was asked, is no part of it.
+#[test]
+fn a_replica_that_was_not_up_both_times_does_not_count() {
+    let before = Spent([(0, one(500.0, 1.0, 2.0, 500)), (1, one(9e5, 3.0, 3.0, 900))].into());
+    let after = Spent([(0, one(1500.0, 1.001, 2.003, 510)), (2, one(8e5, 3.0, 3.0, 900))].into());
+    let (stages, all) = after.per_command(&before);
+    near(stages["persist"], 3.0);
+    near(all, 10.0);
 }

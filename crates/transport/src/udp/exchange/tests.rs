@@ -207,6 +207,38 @@ proptest! {
     }
 }
 
+/// Without retransmission a lost packet costs its messages, and holds up no others, however much
+/// was lost since the beginning: here 25 MB with windows of 8 MiB.
+#[test]
+fn what_is_not_sent_again_is_forgotten_by_both_ends() {
+    for (lost, least, most) in [(0, 25_000, 25_000), (10, 24_000, 24_900), (100, 18_000, 22_500)] {
+        let mut world = World::new(Network { lost, ..FAR }, 5);
+        world.ends.iter_mut().for_each(Exchange::give_up_lost);
+        (0..25_000).for_each(|number| world.write(0, number, 1000));
+        world.ends.iter_mut().for_each(Exchange::finish);
+        world.run(|world| world.ends.iter().all(|end| end.is_finished() && end.has_ended()));
+        let came: BTreeSet<u64> = world.numbers(1).into_iter().collect();
+        assert_eq!(came.len(), world.got[1].len(), "none comes twice");
+        assert!((least..=most).contains(&came.len()), "{lost} of 1,000 lost: {} came", came.len());
+        assert_eq!(world.ends[0].kept(), 0);
+    }
+}
+
+/// What was written before, the greetings of a connection, is sent again all the same.
+#[test]
+fn what_was_written_before_loss_is_accepted_is_sent_again() {
+    let mut world = World::new(Network { lost: 1000, ..FAR }, 1);
+    world.write(0, 0, 100);
+    world.ends.iter_mut().for_each(Exchange::give_up_lost);
+    let mut packet = Vec::new();
+    assert!(world.ends[0].transmit(world.now, &mut packet), "lost");
+    world.write(0, 1, 100);
+    assert!(world.ends[0].transmit(world.now, &mut packet), "lost as well");
+    world.network.lost = 0;
+    world.run(|world| world.ends[0].kept() == 0);
+    assert_eq!(world.numbers(1), [0]);
+}
+
 #[test]
 fn one_packet_lost_holds_up_its_own_message_alone() {
     let mut world = World::new(FAR, 1);
