@@ -76,6 +76,11 @@ class Rows:
             "yes" if self.over_time else "no",
         ]
 
+    def healthy(self) -> list:
+        """The runs in which nobody was killed or lied."""
+        faults = ("kill", "adversary")
+        return [row for row in self.rows if all(row.get(key) in (None, "", "none") for key in faults)]
+
     def threats(self) -> list:
         """What makes these rows weaker than the study's file wants them."""
         found = []
@@ -90,6 +95,16 @@ class Rows:
             found.append(f"{self.failed} of {len(self.rows)} runs failed.")
         if self.others and self.others[1] > 0.1:
             found.append(f"Other work took up to {self.others[1]:.1f} cores.")
+        failed = sum(float(row.get("timeouts_per_second") or 0) > 0 for row in self.healthy())
+        if failed:
+            found.append(f"Views failed in {failed} of {len(self.healthy())} runs without a fault.")
+        speeds = [float(row["signature_us"]) for row in self.rows if row.get("signature_us")]
+        if speeds and max(speeds) > 1.1 * min(speeds):
+            words = f"{min(speeds):.0f} – {max(speeds):.0f} µs"
+            found.append(f"The machine's speed differed between runs: a signature took {words}.")
+        stolen = max((float(row["stolen_cores"]) for row in self.rows if row.get("stolen_cores")), default=0)
+        if stolen > 0.1:
+            found.append(f"The host took up to {stolen:.1f} cores for others.")
         if not self.over_time:
             found.append("Values over time are not kept; their charts cannot be drawn again.")
         kept = self.file.parent / "study.toml"
