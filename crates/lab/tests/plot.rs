@@ -203,12 +203,15 @@ fn the_page_tells_what_makes_a_study_doubtful_as_a_whole() {
     rows[1].context.commit = "other".to_owned();
     rows[2].context.commit = "abc+".to_owned();
     rows[3].context.commit = String::new();
+    (rows[4].signature_us, rows[5].stolen_cores) = (Some(31.0), Some(0.5));
     let page = plot::page(&study.quick(), &plan, &rows, &[]);
     for words in [
         "5 runs of version , commit abc; 1 runs of version , commit other; 1 runs of version , commit abc with \
          changes; 1 runs of version , no commit known",
         "3 of 8 runs were measured with another program than the first",
         "2 of 8 runs were measured with changes that no commit holds, or without a commit",
+        "the machine was not equally fast in all runs: a signature took 20 to 31 µs",
+        "the machine's host took up to 0.50 cores of it for others",
         "This is the quick form of the study (<code>--quick</code>)",
     ] {
         assert!(page.contains(words), "{words}\n{page}");
@@ -225,10 +228,10 @@ fn what_tells_variants_apart_is_on_the_page() {
     let plan = Plan::new(&study, text, file).unwrap();
     let page = plot::page(&study, &plan, &[], &[]);
     for words in [
-        "<tr><td>batch</td><td>7 (one); 400 (two)</td></tr>",
-        "<tr><td>log.level</td><td>warn (one); not set (two)</td></tr>",
-        "<tr><td>network</td><td>loopback (one); lan (two)</td></tr>",
-        "<tr><td>network, described</td><td>not set (one); {&quot;preset&quot;:&quot;lan&quot;",
+        "<tr><td>batch</td><td>7 (“one”); 400 (“two”)</td></tr>",
+        "<tr><td>log.level</td><td>warn (“one”); not set (“two”)</td></tr>",
+        "<tr><td>network</td><td>loopback (“one”); lan (“two”)</td></tr>",
+        "<tr><td>network, described</td><td>not set (“one”); {&quot;preset&quot;:&quot;lan&quot;",
     ] {
         assert!(page.contains(words), "{words}\n{page}");
     }

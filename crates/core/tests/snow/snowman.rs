@@ -163,12 +163,18 @@ impl Desk {
 
     /// One poll, with the answer of each peer.
     fn answers(&mut self, answers: &[(u16, Place)]) {
+        self.answers_of_some_who_accepted(answers, &[]);
+    }
+
+    /// The same, where `accepted` have accepted what they name.
+    fn answers_of_some_who_accepted(&mut self, answers: &[(u16, Place)], accepted: &[u16]) {
         self.due();
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
             let (_, tip) = *answers.iter().find(|(of, _)| *of == peer.0).unwrap();
-            self.hear(peer.0, Message::Answer { poll, tip, at: None, accepted: Height(0) })
-                .unwrap();
+            let height = if accepted.contains(&peer.0) { tip.height } else { Height(0) };
+            let answer = Message::Answer { poll, tip, at: None, accepted: height };
+            self.hear(peer.0, answer).unwrap();
         }
     }
 
@@ -291,6 +297,32 @@ fn answers_with_unknown_blocks_break_no_tie() {
     for _ in 0..64 {
         desk.answers(&[(1, Place::of(&other)), (2, far), (3, far)]);
         assert_eq!(desk.prefers().block, mine.id());
+    }
+}
+
+/// Of four, two are for each of two blocks. Who has accepted one cannot turn any more, so a tie turns
+/// the others to that block, whatever its name, and nobody away from it. Otherwise two that accepted
+/// a block, and two that prefer the one with the lower name, stayed so for ever.
+#[test]
+fn a_tie_turns_replicas_to_what_others_have_accepted() {
+    for (mine_is_low, accepted, turns) in
+        [(true, &[1, 2][..], true), (true, &[3], false), (false, &[3], false), (false, &[], true)]
+    {
+        let mut desk = Desk::new(4);
+        let mut blocks = [child(&desk.genesis, 1), child(&desk.genesis, 2)];
+        blocks.sort_by_key(|block| block.id());
+        if !mine_is_low {
+            blocks.reverse();
+        }
+        let [mine, other] = blocks;
+        desk.hear(mine.proposer.0, Message::Push(Arc::clone(&mine))).unwrap();
+        desk.hear(other.proposer.0, Message::Push(Arc::clone(&other))).unwrap();
+        let (mine, other) = (Place::of(&mine), Place::of(&other));
+        let turned = (0..64).any(|_| {
+            desk.answers_of_some_who_accepted(&[(1, other), (2, other), (3, mine)], accepted);
+            desk.prefers() != mine
+        });
+        assert_eq!(turned, turns, "the lower name is preferred: {mine_is_low}; by {accepted:?}");
     }
 }
 

@@ -257,7 +257,8 @@ impl Laboratory {
                 };
                 let before = context::signature_us();
                 let measured = trial.run();
-                row.signature_us = Some((before + context::signature_us()) / 2.0);
+                let mean = (before + context::signature_us()) / 2.0;
+                row.signature_us = Some((mean * 100.0).round() / 100.0);
                 measured.map(|it| (it.figures, it.foreign_cores, it.stolen_cores))
             }
         };

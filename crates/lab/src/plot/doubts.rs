@@ -8,6 +8,7 @@ use crate::experiment::Row;
 /// Writes the list, if there are doubts.
 pub(super) fn list(html: &mut String, rows: &[Row]) {
     let mut doubts = of_programs(rows);
+    doubts.extend(of_machine(rows));
     doubts.extend(of_runs(rows));
     if doubts.is_empty() {
         return;
@@ -38,6 +39,23 @@ fn of_programs(rows: &[Row]) -> Vec<String> {
             "{changed} of {all} runs were measured with changes that no commit holds, or without a commit: \
              nobody can build that program again"
         ));
+    }
+    doubts
+}
+
+/// A machine that was faster in some runs than in others, or had to wait for its host.
+fn of_machine(rows: &[Row]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let speeds = || rows.iter().filter_map(|row| row.signature_us);
+    let (least, most) = (speeds().fold(f64::MAX, f64::min), speeds().fold(0.0, f64::max));
+    if most > 1.1 * least {
+        doubts.push(format!(
+            "the machine was not equally fast in all runs: a signature took {least:.0} to {most:.0} µs"
+        ));
+    }
+    let stolen = rows.iter().filter_map(|row| row.stolen_cores).fold(0.0, f64::max);
+    if stolen > 0.1 {
+        doubts.push(format!("the machine's host took up to {stolen:.2} cores of it for others"));
     }
     doubts
 }

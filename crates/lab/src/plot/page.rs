@@ -46,7 +46,6 @@ pub fn page(study: &Study, plan: &Plan, rows: &[Row], pictures: &[Picture]) -> S
         paragraph(&mut html, "p", part);
     }
     measured(&mut html, study, plan, rows);
-    settings::table(&mut html, plan);
     failures(&mut html, rows);
     doubts::list(&mut html, rows);
     html.push_str("<h2>Pictures</h2>\n<div class=\"pictures\">\n");
@@ -56,6 +55,7 @@ pub fn page(study: &Study, plan: &Plan, rows: &[Row], pictures: &[Picture]) -> S
     html.push_str("</div>\n");
     table(&mut html, plan, rows);
     sources(&mut html, study, rows);
+    settings::table(&mut html, plan);
     html.push_str("</body></html>\n");
     html
 }

@@ -56,7 +56,7 @@ fn by_variant(plan: &Plan, of: impl Fn(&Settings) -> Option<String>) -> String {
     match values.as_slice() {
         [(value, _)] => value.clone(),
         _ => {
-            let parts = values.iter().map(|(value, of)| format!("{value} ({})", of.join(", ")));
+            let parts = values.iter().map(|(value, of)| format!("{value} (“{}”)", of.join("”, “")));
             parts.collect::<Vec<_>>().join("; ")
         }
     }

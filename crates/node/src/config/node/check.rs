@@ -153,7 +153,7 @@ fn check_laboratory(
             "have no more than f of them in a cluster, and trust nothing that this one says",
         ));
     }
-    if super::versions(settings).is_none() {
+    if super::laboratory::versions(settings).is_none() {
         findings.push(Finding::new(
             "`laboratory.oldest_version` and `laboratory.newest_version` are no range of versions",
             settings.source("laboratory.oldest_version"),

@@ -1,6 +1,6 @@
 //! Asking samples, answering others, and what answers come to.
 
-use super::tree::Answers;
+use super::tree::{Answers, Vote};
 use super::words::{Message, Place};
 use super::{Fx, Snowman};
 use crate::base::types::{Height, ReplicaId, Time};
@@ -69,7 +69,8 @@ impl Snowman {
         while let Some(poll) = self.polls.open.front() {
             let own = self.domain.asks_all().then(|| self.tree.tip());
             let mut votes = poll.votes.clone();
-            votes.extend(own.map(|tip| (tip, 1)));
+            let accepted = self.accepted.head().height();
+            votes.extend(own.map(|block| Vote { block, seats: 1, accepted }));
             let seats = poll.seats + u32::from(own.is_some());
             let answers =
                 Answers { poll: poll.number, votes: &votes, waiting: poll.waiting_seats() };
@@ -118,10 +119,10 @@ impl Snowman {
         now: Time,
         from: ReplicaId,
         poll: u64,
-        (tip, at): (Place, Option<BlockId>),
+        (tip, at, accepted): (Place, Option<BlockId>, Height),
     ) {
         let named = [Some(tip.block), at].into_iter().flatten();
         let vote = named.into_iter().find(|block| self.tree.get(block).is_some());
-        self.polls.answered(now, from, poll, vote);
+        self.polls.answered(now, from, poll, vote, accepted);
     }
 }

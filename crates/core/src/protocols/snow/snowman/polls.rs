@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use super::tree::Vote;
 use crate::base::per_peer::PerPeer;
-use crate::base::types::{Duration, ReplicaId, Time};
+use crate::base::types::{Duration, Height, ReplicaId, Time};
 use crate::ledger::block::BlockId;
 use crate::protocols::snow::sampling::Asked;
 
@@ -29,8 +30,8 @@ pub(super) struct Poll {
     pub ends: Time,
     /// Who has not answered.
     pub waiting: Vec<Asked>,
-    /// The blocks that were named, and for how many seats.
-    pub votes: Vec<(BlockId, u32)>,
+    /// The blocks that were named.
+    pub votes: Vec<Vote>,
     /// The seats that answered.
     pub seats: u32,
 }
@@ -147,9 +148,16 @@ impl Polls {
         until.filter(|until| now < *until).count()
     }
 
-    /// A peer that was asked answers, with a block that is known here or with none. An answer to a
-    /// poll that has ended tells how long answers take.
-    pub fn answered(&mut self, now: Time, from: ReplicaId, number: u64, vote: Option<BlockId>) {
+    /// A peer that was asked answers, with a block that is known here or with none, and says how
+    /// far it has accepted. An answer to a poll that has ended tells how long answers take.
+    pub fn answered(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        number: u64,
+        named: Option<BlockId>,
+        accepted: Height,
+    ) {
         let Some(peer) = self.peers.get_mut(from) else { return };
         let Some(place) = peer.open.iter().position(|(open, _)| *open == number) else { return };
         if let Some((_, at)) = peer.open.remove(place) {
@@ -162,7 +170,7 @@ impl Polls {
         let Some(place) = poll.waiting.iter().position(|asked| asked.peer == from) else { return };
         let Asked { seats, .. } = poll.waiting.swap_remove(place);
         poll.seats += seats;
-        poll.votes.extend(vote.map(|block| (block, seats)));
+        poll.votes.extend(named.map(|block| Vote { block, seats, accepted }));
     }
 
     /// A poll has ended, in which enough have answered or not.

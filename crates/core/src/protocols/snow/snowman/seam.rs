@@ -59,7 +59,7 @@ impl Snowman {
             Message::Answer { poll, tip, at, accepted } => {
                 self.peers.hears(from, accepted);
                 self.hear(now, from, tip);
-                self.on_answer(now, from, poll, (tip, at));
+                self.on_answer(now, from, poll, (tip, at, accepted));
             }
             Message::Checkpoint { checkpoint, signature } => {
                 self.on_checkpoint(from, checkpoint, signature);

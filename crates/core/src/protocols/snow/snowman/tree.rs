@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::words::Types;
-use crate::base::types::ReplicaId;
+use crate::base::types::{Height, ReplicaId};
 use crate::ledger::block::BlockId;
 use crate::protocols::protocol::BlockOf;
 use crate::protocols::snow::parameters::Parameters;
@@ -37,11 +37,32 @@ impl Choice {
     }
 
     /// The seats for siblings of what is preferred.
-    fn against(&self, tally: &BTreeMap<BlockId, u32>) -> u32 {
+    fn against(&self, tally: &Tally) -> u32 {
         let preferred = self.preferred();
         let others = self.children.iter().flatten().filter(|child| Some(**child) != preferred);
-        others.filter_map(|child| tally.get(child)).sum()
+        others.filter_map(|child| tally.get(child)).map(|support| support.seats).sum()
     }
+}
+
+/// One answer: a block that is known here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vote {
+    pub block: BlockId,
+    /// For how many seats it counts.
+    pub seats: u32,
+    /// How far who answers has accepted, as it says.
+    pub accepted: Height,
+}
+
+/// What the answers of a poll say of each block.
+type Tally = BTreeMap<BlockId, Support>;
+
+/// What they say of one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Support {
+    seats: u32,
+    /// Whether somebody says that it has accepted the block.
+    is_accepted: bool,
 }
 
 /// The blocks above the accepted one.
@@ -60,7 +81,7 @@ pub(super) struct Answers<'a> {
     /// The number of the poll.
     pub poll: u64,
     /// The blocks that were named, and for how many seats.
-    pub votes: &'a [(BlockId, u32)],
+    pub votes: &'a [Vote],
     /// The seats that may answer still.
     pub waiting: u32,
 }
@@ -68,7 +89,7 @@ pub(super) struct Answers<'a> {
 impl Answers<'_> {
     /// The seats that named a block that is known here. What others prefer may rest on any.
     fn named(&self) -> u32 {
-        self.votes.iter().map(|(_, seats)| seats).sum()
+        self.votes.iter().map(|vote| vote.seats).sum()
     }
 }
 
@@ -191,25 +212,30 @@ impl Tree {
         }
     }
 
-    /// The seats for each block and its ancestors.
-    fn tally(&self, votes: &[(BlockId, u32)]) -> BTreeMap<BlockId, u32> {
-        let mut tally = BTreeMap::new();
-        for (named, seats) in votes {
-            for block in self.path(named).unwrap_or_default() {
-                *tally.entry(block.id()).or_insert(0) += seats;
+    /// What is said of each block that was named, and of its ancestors.
+    fn tally(&self, votes: &[Vote]) -> Tally {
+        let mut tally = Tally::new();
+        for vote in votes {
+            for block in self.path(&vote.block).unwrap_or_default() {
+                let support = tally.entry(block.id()).or_default();
+                support.seats += vote.seats;
+                support.is_accepted |= block.height() <= vote.accepted;
             }
         }
         tally
     }
 
-    /// The child with most seats, the lowest name among several.
-    fn best(&self, choice: &Choice, tally: &BTreeMap<BlockId, u32>) -> Option<Outcome> {
+    /// The child with most seats; among several one that somebody has accepted, who cannot turn any
+    /// more; among these the one with the lowest name.
+    fn best(&self, choice: &Choice, tally: &Tally) -> Option<Outcome> {
         let colours = choice.children.iter().enumerate();
         let named = colours.filter_map(|(colour, child)| {
             let child = (*child)?;
-            Some((tally.get(&child).copied()?, Reverse(child), Colour(colour as u16)))
+            let said = tally.get(&child)?;
+            let is_accepted = planted!("snowman-ties-turn-from-accepted", false, said.is_accepted);
+            Some((said.seats, is_accepted, Reverse(child), Colour(colour as u16)))
         });
-        named.max().map(|(seats, _, colour)| Outcome { colour, seats })
+        named.max().map(|(seats, .., colour)| Outcome { colour, seats })
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
@@ -269,7 +295,7 @@ impl Tree {
         choice: &Choice,
         best: Outcome,
         answers: Answers<'_>,
-        tally: &BTreeMap<BlockId, u32>,
+        tally: &Tally,
     ) -> bool {
         let is_split = match self.asks_all {
             true => {
