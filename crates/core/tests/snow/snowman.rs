@@ -300,9 +300,9 @@ fn answers_with_unknown_blocks_break_no_tie() {
     }
 }
 
-/// Of four, two are for each of two blocks. Who has accepted one cannot turn any more, so a tie
-/// turns the others to that block, whatever its name, and nobody away from it. Otherwise two that
-/// accepted a block, and two that prefer the one with the lower name, stayed so for ever.
+/// Two of four replicas are for one block, and two for another. A replica cannot turn any more from
+/// a block that it has accepted. So a tie turns the others to that block, whatever its name, and no
+/// replica away from it. Otherwise both halves stay apart for ever.
 #[test]
 fn a_tie_turns_replicas_to_what_others_have_accepted() {
     for (mine_is_low, accepted, turns) in

@@ -73,7 +73,7 @@ pub(super) struct Outgoing {
     acknowledged: Ranges,
     /// Ranges that were lost.
     again: VecDeque<Range<u64>>,
-    /// What is lost from this byte on is given up.
+    /// Lost bytes from this one on are not sent again.
     gives_up_from: Option<u64>,
 }
 

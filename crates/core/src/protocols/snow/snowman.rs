@@ -48,9 +48,9 @@
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
 //!   seats (AvalancheGo samples itself, too), and α is q = n − f. Chance breaks no tie there: an
 //!   unsuccessful poll in which q seats name known blocks makes a replica prefer, by the toss of a
-//!   coin, what has most seats, the lowest name among equals. Where q replicas prefer a block and
-//!   none lies, at most f seats are against it and f + 1 for it in any such poll, so none of them
-//!   turns.
+//!   coin, what has most seats; among equals what a replica says it has accepted, else the lowest
+//!   name. Where q replicas prefer a block and none lies, at most f seats are against it and f + 1
+//!   for it in any such poll, so none of them turns.
 //! - In larger committees α₁ is more than half of k, as in the paper; AvalancheGo takes 15 of 20.
 //!   Both decide bit by bit of the blocks' names. Here all children of a block are one choice, so
 //!   the same coin is tossed where more than half of the sample prefers siblings of the own

@@ -1,4 +1,4 @@
-//! What a replica of a laboratory may be told besides.
+//! The settings of a replica for experiments.
 
 use quorate_transport::Versions;
 
@@ -7,7 +7,7 @@ use super::super::schema::{NO_ADVERSARY, Settings};
 use crate::accelerator::Costs;
 use crate::adversary::Schedule;
 
-/// What is tried out where nothing is at stake. Without `enabled`, all else is as by default.
+/// Switches for experiments. Without `enabled`, all others keep their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Laboratory {
     /// Whether this is a laboratory: also what a cluster without signatures asks of a replica.
@@ -24,7 +24,7 @@ pub struct Laboratory {
     pub retransmission: bool,
     /// What signatures cost on an emulated accelerator.
     pub accelerator: Costs,
-    /// Who stands between this replica and its links, and when.
+    /// The adversary between this replica and its links, with its schedule.
     pub adversary: Option<Schedule>,
     /// The versions of the wire protocol that it says it speaks.
     pub versions: Versions,

@@ -224,7 +224,7 @@ fn what_is_not_sent_again_is_forgotten_by_both_ends() {
     }
 }
 
-/// What was written before, the greetings of a connection, is sent again all the same.
+/// Bytes from before the switch, the greetings of a connection, are sent again all the same.
 #[test]
 fn what_was_written_before_loss_is_accepted_is_sent_again() {
     let mut world = World::new(Network { lost: 1000, ..FAR }, 1);

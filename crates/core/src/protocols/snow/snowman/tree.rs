@@ -50,18 +50,18 @@ pub(super) struct Vote {
     pub block: BlockId,
     /// For how many seats it counts.
     pub seats: u32,
-    /// How far who answers has accepted, as it says.
+    /// The height up to which the sender says that it has accepted.
     pub accepted: Height,
 }
 
 /// What the answers of a poll say of each block.
 type Tally = BTreeMap<BlockId, Support>;
 
-/// What they say of one.
+/// The support of one block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Support {
     seats: u32,
-    /// Whether somebody says that it has accepted the block.
+    /// Whether a sender says that it has accepted the block.
     is_accepted: bool,
 }
 
@@ -212,7 +212,7 @@ impl Tree {
         }
     }
 
-    /// What is said of each block that was named, and of its ancestors.
+    /// The support of each named block and of its ancestors.
     fn tally(&self, votes: &[Vote]) -> Tally {
         let mut tally = Tally::new();
         for vote in votes {
@@ -225,8 +225,8 @@ impl Tree {
         tally
     }
 
-    /// The child with most seats; among several one that somebody has accepted, who cannot turn any
-    /// more; among these the one with the lowest name.
+    /// The child with most seats. A tie goes to a child that a replica says it has accepted, as it
+    /// cannot turn any more. Among several, the lowest name decides.
     fn best(&self, choice: &Choice, tally: &Tally) -> Option<Outcome> {
         let colours = choice.children.iter().enumerate();
         let named = colours.filter_map(|(colour, child)| {
