@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::cluster::writers::{Shape, Writers, assert_written};
 use crate::cluster::{Cluster, wait_until};
@@ -89,13 +89,16 @@ fn limited(cluster: &Cluster, replica: usize, files: usize) -> Command {
     limited
 }
 
-/// The last in order of the names in `folder` that end with `ending`.
-fn last(folder: &Path, ending: &str) -> Option<String> {
-    let names = fs::read_dir(folder)
-        .ok()?
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.ends_with(ending)).max()
+/// The name of the log's newest segment.
+fn newest_segment(log: &Path) -> Option<String> {
+    let entries = fs::read_dir(log).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.ends_with(".wal")).max()
+}
+
+/// When the snapshot that is offered was made. Each takes the place of the one before.
+fn offered(shelf: &Path) -> Option<SystemTime> {
+    fs::metadata(shelf.join("offer")).ok()?.modified().ok()
 }
 
 #[test]
@@ -116,11 +119,13 @@ fn a_flood_of_connections_leaves_the_log_and_snapshots_their_files() {
     let writers = Writers::start(&cluster, 2, SHAPE);
     let (log, shelf) = (cluster.data(2).join("wal"), cluster.data(2).join("snapshots"));
     for _ in 0..3 {
-        let (segment, snapshot) = (last(&log, ".wal"), last(&shelf, ""));
+        let (segment, snapshot) = (newest_segment(&log), offered(&shelf));
         wait_until("it has a new segment and a new snapshot, and answers", || {
             let text = cluster.log_text(2);
             assert!(!text.contains("Too many open files"), "{text}");
-            last(&log, ".wal") > segment && last(&shelf, "") > snapshot && cluster.keys(2).is_some()
+            newest_segment(&log) > segment
+                && offered(&shelf) > snapshot
+                && cluster.keys(2).is_some()
         });
     }
     drop(flood);
