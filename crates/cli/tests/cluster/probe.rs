@@ -12,8 +12,8 @@ use quorate_transport::{Limits, ReceiveHalf, SendHalf, dial};
 
 use super::{Cluster, wait_until};
 
-/// For a handshake, and for an answer. On a machine under load both may take seconds; a replica that
-/// is not there refuses at once.
+/// For a handshake, and for an answer. On a machine under load both may take seconds. A replica
+/// that is not there refuses at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// More empty blocks than a cluster ends with.
 const EMPTY_AT_THE_END: u64 = 200;
