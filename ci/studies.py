@@ -233,6 +233,8 @@ def marks(texts: dict, read: list) -> None:
 def main() -> int:
     check = sys.argv[1:] == ["--check"]
     read = sys.argv[2:] if sys.argv[1:2] == ["--read"] else []
+    if sys.argv[1:] and not check and not read:
+        sys.exit("usage: ci/studies.py [--check | --read NAME...]")
     olds = {page: page.read_text() for page in sorted(DOCS.rglob("*.md"))}
     news = dict(olds)
     for page in sorted(KEPT.glob("*/README.md")):
