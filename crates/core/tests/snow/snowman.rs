@@ -129,7 +129,9 @@ impl Desk {
 
     fn hear(&mut self, from: u16, message: Message) -> Result<(), Malformed> {
         let from = ReplicaId(from);
-        let message = self.replica.claim(from, message)?.settle(&[]).unwrap();
+        let claim = self.replica.claim(from, message)?;
+        let verdicts = vec![true; claim.checks().len()];
+        let message = claim.settle(&verdicts).expect("good verdicts");
         self.step(Input::Message { from, message });
         Ok(())
     }
@@ -161,7 +163,7 @@ impl Desk {
         self.asked.iter().map(|(peer, _)| *peer).collect()
     }
 
-    /// One poll, with the answer of each peer.
+    /// One poll, with the answers of these peers in the order of their names.
     fn answers(&mut self, answers: &[(u16, Place)]) {
         self.answers_of_some_who_accepted(answers, &[]);
     }
@@ -171,18 +173,25 @@ impl Desk {
         self.due();
         for (peer, poll) in std::mem::take(&mut self.asked) {
             self.now = self.now.after(Duration::from_micros(10));
-            let (_, tip) = *answers.iter().find(|(of, _)| *of == peer.0).unwrap();
+            let Some((_, tip)) = answers.iter().find(|(of, _)| *of == peer.0) else { continue };
             let height = if accepted.contains(&peer.0) { tip.height } else { Height(0) };
-            let answer = Message::Answer { poll, tip, at: None, accepted: height };
+            let answer = Message::Answer { poll, tip: *tip, at: None, accepted: height };
             self.hear(peer.0, answer).unwrap();
         }
     }
 
     fn prefers(&mut self) -> Place {
+        self.answered().0
+    }
+
+    /// What it answers: a tip, and how far it says that it has accepted.
+    fn answered(&mut self) -> (Place, Height) {
         let tip = Place::of(&self.genesis);
         self.hear(1, Message::Query { poll: 77, tip, accepted: Height(0) }).unwrap();
         let mut answers = self.said.iter().filter_map(|output| match output {
-            Output::Send { message: Message::Answer { poll: 77, tip, .. }, .. } => Some(*tip),
+            Output::Send { message: Message::Answer { poll: 77, tip, accepted, .. }, .. } => {
+                Some((*tip, *accepted))
+            }
             _ => None,
         });
         answers.next_back().expect("an answer")
@@ -300,30 +309,59 @@ fn answers_with_unknown_blocks_break_no_tie() {
     }
 }
 
+/// Replica 0 prefers one of two blocks, that of the lower name or the other, and others name one
+/// each, poll after poll. Whether it turns.
+fn turns(
+    (size, mine_is_low): (u8, bool),
+    (for_mine, for_other): (&[u16], &[u16]),
+    accepted: &[u16],
+) -> bool {
+    let mut desk = Desk::new(size);
+    let mut blocks = [child(&desk.genesis, 1), child(&desk.genesis, 2)];
+    blocks.sort_by_key(|block| block.id());
+    if !mine_is_low {
+        blocks.reverse();
+    }
+    let [mine, other] = blocks;
+    desk.hear(mine.proposer.0, Message::Push(Arc::clone(&mine))).unwrap();
+    desk.hear(other.proposer.0, Message::Push(Arc::clone(&other))).unwrap();
+    let (mine, other) = (Place::of(&mine), Place::of(&other));
+    let of = |peers: &[u16], tip| peers.iter().map(|peer| (*peer, tip)).collect::<Vec<_>>();
+    let answers = [of(for_mine, mine), of(for_other, other)].concat();
+    (0..64).any(|_| {
+        desk.answers_of_some_who_accepted(&answers, accepted);
+        desk.prefers() != mine
+    })
+}
+
 /// Two of four replicas are for one block, and two for another. A replica cannot turn any more from
 /// a block that it has accepted. So a tie turns the others to that block, whatever its name, and no
 /// replica away from it. Otherwise both halves stay apart for ever.
 #[test]
 fn a_tie_turns_replicas_to_what_others_have_accepted() {
-    for (mine_is_low, accepted, turns) in
-        [(true, &[1, 2][..], true), (true, &[3], false), (false, &[3], false), (false, &[], true)]
-    {
-        let mut desk = Desk::new(4);
-        let mut blocks = [child(&desk.genesis, 1), child(&desk.genesis, 2)];
-        blocks.sort_by_key(|block| block.id());
-        if !mine_is_low {
-            blocks.reverse();
-        }
-        let [mine, other] = blocks;
-        desk.hear(mine.proposer.0, Message::Push(Arc::clone(&mine))).unwrap();
-        desk.hear(other.proposer.0, Message::Push(Arc::clone(&other))).unwrap();
-        let (mine, other) = (Place::of(&mine), Place::of(&other));
-        let turned = (0..64).any(|_| {
-            desk.answers_of_some_who_accepted(&[(1, other), (2, other), (3, mine)], accepted);
-            desk.prefers() != mine
-        });
-        assert_eq!(turned, turns, "the lower name is preferred: {mine_is_low}; by {accepted:?}");
-    }
+    assert!(turns((4, true), (&[3], &[1, 2]), &[1, 2]));
+    assert!(!turns((4, true), (&[3], &[1, 2]), &[3]));
+    assert!(!turns((4, false), (&[3], &[1, 2]), &[3]));
+    assert!(turns((4, false), (&[3], &[1, 2]), &[]), "the lower name");
+}
+
+/// Of f + 1 that say they have accepted a block one is correct. It turns the others, also where
+/// more replicas prefer another block. Fewer may all lie.
+#[test]
+fn what_a_witness_has_accepted_turns_a_replica_whatever_most_prefer() {
+    assert!(turns((5, true), (&[3, 4], &[1, 2]), &[1, 2]));
+    assert!(!turns((5, true), (&[3, 4], &[1, 2]), &[1]));
+    // Three of seven: two claims for the own block, which has more seats, do not outweigh them.
+    assert!(turns((7, true), (&[4, 5, 6], &[1, 2, 3]), &[1, 2, 3, 4, 5]));
+}
+
+/// Four of seven prefer a block, and one of them, whose answers are the last, has accepted it. The
+/// liar among the others says that it has accepted their block. Nobody turns before the last answer
+/// is there. Where it does not come, polls end without it.
+#[test]
+fn a_poll_that_does_not_succeed_waits_for_the_last_answer() {
+    assert!(!turns((7, false), (&[1, 2, 6], &[3, 4, 5]), &[5, 6]));
+    assert!(turns((7, false), (&[1, 2], &[3, 4, 5]), &[5]));
 }
 
 /// Where samples are smaller than the committee, more than half of the sample turns a replica. Two

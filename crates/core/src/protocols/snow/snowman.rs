@@ -46,11 +46,14 @@
 //!
 //! # Deviations
 //! - **Among no more than k others** every poll asks everybody, the own preference is one of the
-//!   seats (AvalancheGo samples itself, too), and α is q = n − f. Chance breaks no tie there: an
-//!   unsuccessful poll in which q seats name known blocks makes a replica prefer, by the toss of a
-//!   coin, what has most seats; among equals what a replica says it has accepted, else the lowest
-//!   name. Where q replicas prefer a block and none lies, at most f seats are against it and f + 1
-//!   for it in any such poll, so none of them turns.
+//!   seats (AvalancheGo samples itself, too), and α is q = n − f. A poll that does not succeed
+//!   waits for all answers until its time is over. If q seats then name children of a block, a coin
+//!   decides whether the replica turns to the best of these: one that f + 1 say they have accepted,
+//!   of whom one is correct and cannot turn any more; else the one with most seats; among equals
+//!   the one that more say they have accepted; else the one of the lowest name. Where q replicas
+//!   prefer a block and l of them lie, q − l are for it in a poll that all answer, and at most f +
+//!   l against it. So nobody turns away if n > 2 (f + l). Up to 21 replicas that holds for fewer
+//!   than a fifth of liars, but with 16 replicas there may be a tie.
 //! - In larger committees α₁ is more than half of k, as in the paper; AvalancheGo takes 15 of 20.
 //!   Both decide bit by bit of the blocks' names. Here all children of a block are one choice, so
 //!   the same coin is tossed where more than half of the sample prefers siblings of the own
@@ -232,7 +235,7 @@ impl Snowman {
             settings,
             sampler,
             random: Random::new(settings.seed),
-            tree: Tree::new(genesis.id(), domain.parameters(), domain.asks_all()),
+            tree: Tree::new(genesis.id(), domain.rules()),
             accepted: Accepted::new(genesis, &[]),
             polls: Polls::new(committee.size(), domain.most_benched()),
             pace: Pace::default(),
@@ -252,7 +255,7 @@ impl Snowman {
     fn start(&mut self, recovered: Recovered<Types>, fx: &mut Fx) {
         let Recovered { memory, root, recent, blocks, .. } = recovered;
         self.accepted = Accepted::new(Arc::clone(&root), &recent);
-        self.tree = Tree::new(root.id(), self.domain.parameters(), self.domain.asks_all());
+        self.tree = Tree::new(root.id(), self.domain.rules());
         for block in &blocks {
             self.tree.insert(block, 0);
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use quorate_core::base::crypto::Signature;
 use quorate_core::base::membership::{faults_of_a_fifth, quorum_of_a_fifth};
 use quorate_core::base::wire::{Decode as _, Encode as _};
+use quorate_core::protocols::checkpoint::{Checkpoint, Stable};
 use quorate_core::protocols::protocol::{BlockOf, Input, Malformed, Output, Protocol as _};
 use quorate_core::protocols::snow::random::Random;
 use quorate_core::protocols::snow::snowman::frosty::choice::majority;
@@ -79,10 +80,7 @@ impl Desk {
     }
 
     fn hear_word(&mut self, from: u16, word: Word) -> Result<Vec<Word>, Malformed> {
-        let claim = self.replica.claim(ReplicaId(from), Message::Frosty(Box::new(word)))?;
-        let verdicts = vec![true; claim.checks().len()];
-        let message = claim.settle(&verdicts).expect("good verdicts");
-        self.step(Input::Message { from: ReplicaId(from), message });
+        self.hear(from, Message::Frosty(Box::new(word)))?;
         Ok(self.words())
     }
 
@@ -200,6 +198,23 @@ fn an_epoch_from_the_complaint_to_the_decision() {
     assert_eq!(decided.signatures.len(), 5);
     other.hear_word(4, Word::Decided(decided)).unwrap();
     assert_eq!(other.committed.iter().map(Place::of).collect::<Vec<_>>(), [second]);
+}
+
+/// In an odd epoch a stable checkpoint may make a replica accept another chain than it answers
+/// with. It says to have accepted no more than both chains have.
+#[test]
+fn an_answer_claims_no_more_than_was_accepted_of_its_chain() {
+    let (mut desk, [_, other], [base, first, second]) = Desk::split(SIX);
+    (0..3).for_each(|_| desk.poll(None));
+    let complaint = Complaint { epoch: 1, base };
+    desk.words();
+    desk.hear_word(4, Word::Complaint { complaint, signature: signature() }).unwrap();
+    assert_eq!(desk.detail("fallback_epoch"), 1);
+    let checkpoint = Checkpoint { height: Height(1), block: other.id(), root: Digest([3; 32]) };
+    let signatures = [3, 4].map(|id| (ReplicaId(id), signature())).to_vec();
+    desk.hear(4, Message::Stable(Box::new(Stable { checkpoint, signatures }))).unwrap();
+    assert_eq!(desk.committed.iter().map(Place::of).collect::<Vec<_>>(), [second]);
+    assert_eq!(desk.answered(), (first, base.height));
 }
 
 /// The straggler's report is answered with the decision, though not without end.

@@ -1,5 +1,6 @@
 //! Who takes part, what their signatures are bound to, and how large samples of them are.
 
+use super::tree::Rules;
 use super::words::{Content, Types};
 use crate::base::crypto::{Check, Kind, Share, Signature, Statement};
 use crate::base::membership::Committee;
@@ -60,6 +61,12 @@ impl Domain {
     /// Whether each poll asks everybody.
     pub fn asks_all(&self) -> bool {
         self.parameters.sample as usize >= self.committee.size()
+    }
+
+    /// What a poll takes.
+    pub(super) fn rules(&self) -> Rules {
+        let witness = self.committee.honest_witness() as u32;
+        Rules { parameters: self.parameters, asks_all: self.asks_all(), witness }
     }
 
     /// How many replicas may be benched at once.

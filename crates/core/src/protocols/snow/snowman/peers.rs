@@ -22,8 +22,8 @@ impl Peers {
         Self { accepted, helped, said: (Height(0), 0), repeat: None }
     }
 
-    /// A peer says how far it has accepted. It speaks for itself: a lie costs nobody but its
-    /// sender.
+    /// A peer says how far it has accepted. f + 1 are believed together, so a liar's word moves
+    /// nothing by itself.
     pub fn hears(&mut self, peer: ReplicaId, accepted: Height) {
         if let Some(known) = self.accepted.get_mut(peer) {
             *known = accepted.max(*known);

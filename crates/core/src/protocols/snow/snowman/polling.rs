@@ -72,9 +72,9 @@ impl Snowman {
             let accepted = self.accepted.head().height();
             votes.extend(own.map(|block| Vote { block, seats: 1, accepted }));
             let seats = poll.seats + u32::from(own.is_some());
-            let answers =
-                Answers { poll: poll.number, votes: &votes, waiting: poll.waiting_seats() };
-            if now < poll.ends && !self.tree.is_final(answers) {
+            let waiting = if now < poll.ends { poll.waiting_seats() } else { 0 };
+            let answers = Answers { poll: poll.number, votes: &votes, waiting };
+            if !self.tree.is_final(answers) {
                 break;
             }
             let successful = self.tree.polled(answers, &mut self.random);
@@ -109,8 +109,7 @@ impl Snowman {
 
     pub(super) fn on_query(&mut self, from: ReplicaId, poll: u64, theirs: Place, fx: &mut Fx) {
         let (tip, at) = self.answer(theirs.height);
-        let accepted = self.accepted.head().height();
-        let message = Message::Answer { poll, tip, at, accepted };
+        let message = Message::Answer { poll, tip, at, accepted: self.accepted_of_answer() };
         fx.output(Output::Send { to: from, message });
     }
 

@@ -36,11 +36,16 @@ impl Choice {
         *self.children.get(usize::from(colour))?
     }
 
+    /// The seats for any of these children.
+    fn seats(&self, tally: &Tally) -> u32 {
+        let children = self.children.iter().flatten();
+        children.filter_map(|child| tally.get(child)).map(|support| support.seats).sum()
+    }
+
     /// The seats for siblings of what is preferred.
     fn against(&self, tally: &Tally) -> u32 {
-        let preferred = self.preferred();
-        let others = self.children.iter().flatten().filter(|child| Some(**child) != preferred);
-        others.filter_map(|child| tally.get(child)).map(|support| support.seats).sum()
+        let preferred = self.preferred().and_then(|child| tally.get(&child));
+        self.seats(tally) - preferred.map_or(0, |support| support.seats)
     }
 }
 
@@ -61,8 +66,8 @@ type Tally = BTreeMap<BlockId, Support>;
 #[derive(Clone, Copy, Debug, Default)]
 struct Support {
     seats: u32,
-    /// Whether a sender says that it has accepted the block.
-    is_accepted: bool,
+    /// The seats of those who say that they have accepted it.
+    accepted: u32,
 }
 
 /// The blocks above the accepted one.
@@ -71,8 +76,18 @@ pub(super) struct Tree {
     root: BlockId,
     blocks: BTreeMap<BlockId, BlockOf<Types>>,
     choices: BTreeMap<BlockId, Choice>,
-    parameters: Parameters,
-    asks_all: bool,
+    rules: Rules,
+}
+
+/// What a poll takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// k, α and β.
+    pub parameters: Parameters,
+    /// Whether each poll asks everybody.
+    pub asks_all: bool,
+    /// f + 1: of so many seats one is of a correct replica.
+    pub witness: u32,
 }
 
 /// What the answers of a poll say.
@@ -82,7 +97,7 @@ pub(super) struct Answers<'a> {
     pub poll: u64,
     /// The blocks that were named, and for how many seats.
     pub votes: &'a [Vote],
-    /// The seats that may answer still.
+    /// The seats that may answer still. None is left once the poll's time is over.
     pub waiting: u32,
 }
 
@@ -104,14 +119,14 @@ fn flake(parameters: Parameters, colour: Option<Colour>) -> SnowflakePlus {
 }
 
 impl Tree {
-    /// No block above `root`. `asks_all` says that samples have everybody in them.
-    pub fn new(root: BlockId, parameters: Parameters, asks_all: bool) -> Self {
+    /// No block above `root`.
+    pub fn new(root: BlockId, rules: Rules) -> Self {
         let (blocks, choices) = Default::default();
-        Self { root, blocks, choices, parameters, asks_all }
+        Self { root, blocks, choices, rules }
     }
 
     fn flake(&self, colour: Option<Colour>) -> SnowflakePlus {
-        flake(self.parameters, colour)
+        flake(self.rules.parameters, colour)
     }
 
     /// How many blocks there are.
@@ -206,7 +221,7 @@ impl Tree {
 
     /// Preferences stay, and all polls in a row begin anew.
     pub fn forget_counts(&mut self) {
-        let parameters = self.parameters;
+        let parameters = self.rules.parameters;
         for choice in self.choices.values_mut() {
             choice.flake = flake(parameters, choice.flake.colour());
         }
@@ -219,35 +234,44 @@ impl Tree {
             for block in self.path(&vote.block).unwrap_or_default() {
                 let support = tally.entry(block.id()).or_default();
                 support.seats += vote.seats;
-                support.is_accepted |= block.height() <= vote.accepted;
+                if block.height() <= vote.accepted {
+                    support.accepted += vote.seats;
+                }
             }
         }
         tally
     }
 
-    /// The child with most seats. A tie goes to a child that a replica says it has accepted, as it
-    /// cannot turn any more. Among several, the lowest name decides.
+    /// The child with most seats. Among everybody one goes before it that f + 1 say they have
+    /// accepted: one of them is correct, and cannot turn any more. A tie goes to the child that
+    /// more say they have accepted, else to the lowest name.
     fn best(&self, choice: &Choice, tally: &Tally) -> Option<Outcome> {
         let colours = choice.children.iter().enumerate();
         let named = colours.filter_map(|(colour, child)| {
             let child = (*child)?;
             let said = tally.get(&child)?;
-            let is_accepted = planted!("snowman-ties-turn-from-accepted", false, said.is_accepted);
-            Some((said.seats, is_accepted, Reverse(child), Colour(colour as u16)))
+            let accepted = if self.rules.asks_all { said.accepted } else { 0 };
+            let witness = planted!("snowman-one-claim-turns", 1, self.rules.witness);
+            let in_a_tie = planted!("snowman-ties-turn-from-accepted", 0, accepted);
+            let rank = (accepted >= witness, said.seats, in_a_tie, Reverse(child));
+            Some((rank, Colour(colour as u16)))
         });
-        named.max().map(|(seats, .., colour)| Outcome { colour, seats })
+        named.max().map(|((_, seats, ..), colour)| Outcome { colour, seats })
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
-    /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica,
-    /// and enough have named known blocks to [break a tie](Self::breaks_tie). What it then leaves
-    /// open higher up counts as unsuccessful.
+    /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica.
+    /// What it then leaves open higher up counts as unsuccessful. Among everybody a poll that has
+    /// not succeeded waits for all: the answers that come late may be those of who has accepted.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
-        let (tally, quorum) = (self.tally(answers.votes), self.parameters.quorum);
+        let (tally, quorum) = (self.tally(answers.votes), self.rules.parameters.quorum);
         let best = self.best(choice, &tally).map_or(0, |best| best.seats);
         let most_against = choice.against(&tally) + answers.waiting;
-        let may_turn = self.is_majority(most_against) && !self.is_majority(best);
+        let may_turn = match self.rules.asks_all {
+            true => planted!("snowman-ties-before-all-answered", false, true),
+            false => self.is_majority(most_against) && !self.is_majority(best),
+        };
         let is_lost = best + answers.waiting < quorum && answers.named() >= quorum;
         answers.waiting == 0 || best >= quorum || is_lost && !may_turn
     }
@@ -255,13 +279,13 @@ impl Tree {
     /// α₁ of Snowflake+: more than half of the sample turns a replica. Among everybody nothing
     /// below α does so by itself.
     fn is_majority(&self, seats: u32) -> bool {
-        !self.asks_all && 2 * seats > self.parameters.sample
+        !self.rules.asks_all && 2 * seats > self.rules.parameters.sample
     }
 
     /// A poll has ended. Says whether it was successful for the lowest choice.
     pub fn polled(&mut self, answers: Answers<'_>, random: &mut Random) -> bool {
         let tally = self.tally(answers.votes);
-        let quorum = self.parameters.quorum;
+        let quorum = self.rules.parameters.quorum;
         let mut successful = false;
         let parents: Vec<BlockId> = self.choices.keys().copied().collect();
         for parent in parents {
@@ -289,7 +313,8 @@ impl Tree {
 
     /// Whether a coin decides if the best child is preferred from now on, though it has too few
     /// seats by itself: more than half of the sample prefers siblings of the own preference. Among
-    /// everybody, where that is one of the seats, it takes enough that named known blocks.
+    /// everybody, where that is one of the seats, nobody's answer is awaited any more, and enough
+    /// have named one of these children.
     fn breaks_tie(
         &self,
         choice: &Choice,
@@ -297,10 +322,12 @@ impl Tree {
         answers: Answers<'_>,
         tally: &Tally,
     ) -> bool {
-        let is_split = match self.asks_all {
+        let is_split = match self.rules.asks_all {
             true => {
-                let are_enough = answers.named() >= self.parameters.quorum;
-                planted!("snowman-unknown-blocks-break-ties", true, are_enough)
+                let are_enough = choice.seats(tally) >= self.rules.parameters.quorum;
+                let are_enough = planted!("snowman-unknown-blocks-break-ties", true, are_enough);
+                let all = planted!("snowman-ties-before-all-answered", true, answers.waiting == 0);
+                are_enough && all
             }
             false => {
                 let is_against = self.is_majority(choice.against(tally));
@@ -359,7 +386,7 @@ impl Tree {
         let tip = self.tip();
         let mut above: Vec<_> = std::mem::take(&mut self.blocks).into_values().collect();
         above.sort_by_key(|block| block.height());
-        *self = Self::new(root, self.parameters, self.asks_all);
+        *self = Self::new(root, self.rules);
         for block in &above {
             self.insert(block, 0);
         }

@@ -28,9 +28,31 @@ impl Snowman {
         &self,
         height: Height,
     ) -> (Place, Option<BlockId>) {
-        let stand = planted!("frosty-answers-move", None, self.odd().map(|odd| &odd.stand));
-        let frozen = stand.and_then(|stand| Some((stand.tip()?, stand.at(height))));
+        let frozen = self.stand_of_answer().map(|(stand, tip)| (tip, stand.at(height)));
         frozen.unwrap_or_else(|| (self.tip(), self.preferred_at(height)))
+    }
+
+    /// What it stood by when it entered an odd epoch, and its tip.
+    fn stand_of_answer(&self) -> Option<(&Chain, Place)> {
+        let stand = planted!("frosty-answers-move", None, self.odd().map(|odd| &odd.stand));
+        stand.and_then(|stand| Some((stand, stand.tip()?)))
+    }
+
+    /// How far this replica has accepted the chain that it [answers](Self::answer) with. In an odd
+    /// epoch it may have accepted another one since, by a stable checkpoint.
+    pub(in crate::protocols::snow::snowman) fn accepted_of_answer(&self) -> Height {
+        let head = self.accepted.head().height();
+        let Some((stand, tip)) = self.stand_of_answer() else { return head };
+        let agrees = |height: &Height| stand.at(*height) == self.accepted.name_at(*height);
+        let top = head.min(tip.height);
+        if agrees(&top) {
+            return head;
+        }
+        let below = (stand.first.0..top.0).rev().map(Height);
+        let base = Height(stand.first.0.saturating_sub(1));
+        planted!("frosty-claims-what-it-did-not-stand-by", head, {
+            below.into_iter().find(agrees).unwrap_or(base)
+        })
     }
 
     pub(in crate::protocols::snow::snowman) fn on_word(
