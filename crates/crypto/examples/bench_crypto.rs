@@ -5,6 +5,9 @@
 //! the machine matters little. The input is what the core verifies: statements of 99 bytes, and the
 //! checks of a decoded certificate. Figures of a dissertation stand beside them for comparison.
 
+#[path = "bench_crypto/machine.rs"]
+mod machine;
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -194,18 +197,11 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The processor's name, from Linux.
-fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or("an unknown processor", |(_, name)| name).trim().to_owned()
-}
-
 fn as_table(rows: &[Row]) -> String {
     let mut table = format!(
         "Microseconds of processor time, medians, one thread of: {}\n{DISSERTATION_NAME}: {DISSERTATION_MACHINE}\n\n\
          {:<22} {:>8} {:>5} {:>8} {:>9} {:>12} {:>9} {:>12} {:>12}\n",
-        machine(),
+        machine::processor(),
         "scheme",
         "replicas",
         "votes",
@@ -240,14 +236,16 @@ fn as_table(rows: &[Row]) -> String {
 
 /// As docs/studies/crypto/runs.csv has them.
 fn as_csv(rows: &[Row]) -> String {
-    let mut text = "scheme,replicas,votes,sign_us,verify_us,verify_votes_us,combine_us,\
-                    verify_certificate_us,certificate_bytes,machine_processor"
-        .to_owned();
+    let mut text = format!(
+        "scheme,replicas,votes,sign_us,verify_us,verify_votes_us,combine_us,verify_certificate_us,\
+         certificate_bytes,{}",
+        machine::COLUMNS
+    );
     let optional = |value: Option<f64>| value.map_or_else(String::new, |us| format!("{us:.2}"));
     let count = |value: Option<usize>| value.map_or_else(String::new, |count| count.to_string());
     for row in rows {
-        let whose =
-            if row.replicas.is_some() { machine() } else { DISSERTATION_MACHINE.to_owned() };
+        let theirs = || format!(",{},", DISSERTATION_MACHINE.replace(',', ";"));
+        let whose = if row.replicas.is_some() { machine::cells() } else { theirs() };
         let _ = write!(
             text,
             "\n{},{},{},{:.2},{:.2},{},{},{:.2},{},{}",
@@ -260,7 +258,7 @@ fn as_csv(rows: &[Row]) -> String {
             optional(row.combine),
             row.certificate,
             count(row.certificate_bytes),
-            whose.replace(',', ";")
+            whose
         );
     }
     text
@@ -272,7 +270,7 @@ fn as_json(rows: &[Row]) -> String {
         .map(|row| {
             json!({
                 "scheme": row.scheme,
-                "machine": if row.replicas.is_some() { machine() } else { DISSERTATION_MACHINE.to_owned() },
+                "machine": if row.replicas.is_some() { machine::processor() } else { DISSERTATION_MACHINE.to_owned() },
                 "replicas": row.replicas,
                 "votes": row.votes,
                 "sign_us": row.sign,

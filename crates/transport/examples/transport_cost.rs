@@ -3,6 +3,9 @@
 //! transport, `ARGS="--out FOLDER"` also writes a table and charts. Both replicas and the two
 //! threads that use them share the machine's cores.
 
+#[path = "../../crypto/examples/bench_crypto/machine.rs"]
+mod machine;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -182,16 +185,19 @@ fn measure(transport: TransportName) -> Result<Vec<Row>, Box<dyn std::error::Err
 }
 
 fn csv(rows: &[Row]) -> String {
-    let mut text = "transport,bytes,messages_per_second,megabytes_per_second,round_trip_us_p5,\
-                    round_trip_us_p25,round_trip_us_p50,round_trip_us_p75,round_trip_us_p95\n"
-        .to_owned();
+    let mut text = format!(
+        "transport,bytes,messages_per_second,megabytes_per_second,round_trip_us_p5,\
+         round_trip_us_p25,round_trip_us_p50,round_trip_us_p75,round_trip_us_p95,{}\n",
+        machine::COLUMNS
+    );
+    let cells = machine::cells();
     for row in rows {
         let _ =
             write!(text, "{},{},{:.0},{:.1}", row.transport, row.bytes, row.rate, row.megabytes());
         for us in row.round_trip_us {
             let _ = write!(text, ",{us:.1}");
         }
-        text.push('\n');
+        let _ = writeln!(text, ",{cells}");
     }
     text
 }

@@ -251,6 +251,27 @@ fn a_time_out_agrees_with_what_comes_with_it() {
     );
 }
 
+/// Each of n time-outs has another TC of the view before, with q signatures. One is enough.
+#[test]
+fn a_tc_in_a_time_out_is_checked_only_where_it_is_news() {
+    let mut replica = Replica::running(&Chained);
+    let chain = replica.chain(4, 1);
+    let high_qc = replica.qc(3, 1, chain[3].id());
+    let forged = RawTc { view: 5, ..replica.tc(6, &high_qc) };
+    let message = |replica: &Replica| Message::TimeOut {
+        time_out: replica.time_out(1, 6, &high_qc),
+        high_qc: high_qc.build(),
+        high_tc: Some(forged.build()),
+        last_vote: None,
+    };
+    assert_eq!(replica.judge(1, message(&replica)), Verdict::BadSignature);
+    let (high_tc, decided) = (Some(replica.tc(5, &high_qc).build()), None);
+    let high_qc = high_qc.build();
+    replica.take(2, Message::Advance { high_qc, high_tc, decided, is_answer: false });
+    assert_eq!(replica.driver.status().view, View(6));
+    assert_eq!(replica.judge(1, message(&replica)), Verdict::Good);
+}
+
 /// A second vote makes no certificate, and is no last vote.
 #[test]
 fn the_last_vote_in_a_time_out_is_no_second_one() {

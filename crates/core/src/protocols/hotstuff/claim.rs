@@ -10,7 +10,7 @@ impl HotStuff {
     pub(super) fn claim_message(
         &self,
         from: ReplicaId,
-        message: Message,
+        mut message: Message,
     ) -> Result<Claim<Message>, Malformed> {
         let checks = match &message {
             Message::Proposal { block, tc } => {
@@ -51,7 +51,13 @@ impl HotStuff {
                 if last_vote.is_some_and(|vote| !(1..=self.facts().phases).contains(&vote.phase)) {
                     return Err(Malformed::WrongPhase);
                 }
-                let mut checks = self.certificate_checks(high_qc, high_tc.as_ref())?;
+                let mut checks = self.certificate_checks(high_qc, None)?;
+                if let Some(tc) = high_tc {
+                    self.follows(high_qc, tc)?;
+                    if self.is_news(tc) {
+                        checks.extend(tc.checks(&self.domain, &self.genesis)?);
+                    }
+                }
                 checks.push(time_out.check(&self.domain, high_qc)?);
                 checks
             }
@@ -72,7 +78,17 @@ impl HotStuff {
                 checks
             }
         };
+        if let Message::TimeOut { high_tc, .. } = &mut message {
+            high_tc.take_if(|tc| !self.is_news(tc));
+        }
         Ok(Claim::new(message, checks))
+    }
+
+    /// Whether a TC ends a view that has not ended here. Each replica makes one of other signers:
+    /// of n time-outs each has another TC, and to check the q signatures of all takes longer than
+    /// all else. So one that is no news is neither checked nor taken in.
+    fn is_news(&self, tc: &Tc) -> bool {
+        tc.view() > self.best_ended()
     }
 
     /// Votes are verified as a batch once there are q of them, or each by itself where that is
@@ -114,12 +130,15 @@ impl HotStuff {
     fn certificate_checks(&self, qc: &Qc, tc: Option<&Tc>) -> Result<Vec<Check>, Malformed> {
         let mut checks = qc.checks(&self.domain, &self.genesis)?;
         if let Some(tc) = tc {
-            if tc.view() <= self.ended_by(qc) {
-                return Err(Malformed::Contradiction);
-            }
+            self.follows(qc, tc)?;
             checks.extend(tc.checks(&self.domain, &self.genesis)?);
         }
         Ok(checks)
+    }
+
+    /// A TC beside a QC is of a view that the QC does not end.
+    fn follows(&self, qc: &Qc, tc: &Tc) -> Result<(), Malformed> {
+        if tc.view() > self.ended_by(qc) { Ok(()) } else { Err(Malformed::Contradiction) }
     }
 
     /// A certificate that commits its block by itself.
