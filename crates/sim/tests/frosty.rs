@@ -122,8 +122,8 @@ fn flatterers_stall_sampling_and_not_the_fallback() {
     }
 }
 
-/// Without liars a split ends by itself, before anybody complains. (After a partition of two seconds
-/// the polls of most wait so long for answers that were lost that two others may complain first.)
+/// Without liars a split ends by itself, before anybody complains. (After a partition of two
+/// seconds the polls of most wait so long for lost answers that two others may complain first.)
 #[test]
 fn an_honest_split_needs_no_fallback() {
     for seed in 0..8 {

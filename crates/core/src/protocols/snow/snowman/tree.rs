@@ -325,9 +325,9 @@ impl Tree {
         let is_split = match self.rules.asks_all {
             true => {
                 let are_enough = choice.seats(tally) >= self.rules.parameters.quorum;
-                let are_enough = planted!("snowman-unknown-blocks-break-ties", true, are_enough);
-                let all = planted!("snowman-ties-before-all-answered", true, answers.waiting == 0);
-                are_enough && all
+                let have_all = answers.waiting == 0;
+                planted!("snowman-unknown-blocks-break-ties", true, are_enough)
+                    && planted!("snowman-ties-before-all-answered", true, have_all)
             }
             false => {
                 let is_against = self.is_majority(choice.against(tally));
