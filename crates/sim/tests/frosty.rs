@@ -95,7 +95,7 @@ fn sides(known: &RefCell<Known>, correct: usize) -> Vec<usize> {
 /// the fallback the replicas complain, a quorum decides, and sampling goes on.
 #[test]
 fn flatterers_stall_sampling_and_not_the_fallback() {
-    for (replicas, liars) in [(10, 1), (20, 3)] {
+    for (replicas, liars) in [(11, 2), (20, 3)] {
         let correct = replicas - liars;
         let (mut cluster, known) = split(replicas, liars, None, true);
         cluster.run_for(5 * MINUTE);
@@ -147,7 +147,7 @@ fn an_epoch_survives_restarts_at_any_write() {
     for victim in [0, 5] {
         for writes in 1..=8 {
             let fallback = Fallback { undecided: 10, ..Fallback::default() };
-            let (mut cluster, _) = split(10, 1, Some(fallback), true);
+            let (mut cluster, _) = split(11, 2, Some(fallback), true);
             let before = cluster.slots[victim].disk.writes;
             let comes =
                 |cluster: &Cluster<Snowmans>| cluster.slots[victim].disk.writes >= before + writes;

@@ -327,6 +327,8 @@ fn turns(
     desk.hear(other.proposer.0, Message::Push(Arc::clone(&other))).unwrap();
     let (mine, other) = (Place::of(&mine), Place::of(&other));
     let of = |peers: &[u16], tip| peers.iter().map(|peer| (*peer, tip)).collect::<Vec<_>>();
+    // All that live have answered before.
+    desk.answers(&[of(for_mine, mine), of(for_other, mine)].concat());
     let answers = [of(for_mine, mine), of(for_other, other)].concat();
     (0..64).any(|_| {
         desk.answers_of_some_who_accepted(&answers, accepted);
@@ -355,13 +357,19 @@ fn what_a_witness_has_accepted_turns_a_replica_whatever_most_prefer() {
     assert!(turns((7, true), (&[4, 5, 6], &[1, 2, 3]), &[1, 2, 3, 4, 5]));
 }
 
-/// Four of seven prefer a block, and one of them, whose answers are the last, has accepted it. The
-/// liar among the others says that it has accepted their block. Nobody turns before the last answer
-/// is there. Where it does not come, polls end without it.
+/// Four of seven prefer a block, and the answers of one of them are always the last: polls that do
+/// not succeed end before. What it said last counts. Where it is dead, polls end without it.
 #[test]
-fn a_poll_that_does_not_succeed_waits_for_the_last_answer() {
+fn the_last_word_of_who_has_not_answered_counts_in_a_tie() {
     assert!(!turns((7, false), (&[1, 2, 6], &[3, 4, 5]), &[5, 6]));
     assert!(turns((7, false), (&[1, 2], &[3, 4, 5]), &[5]));
+}
+
+/// As many as may lie move no tie by what they say they have accepted.
+#[test]
+fn a_liar_s_claim_moves_no_tie() {
+    assert!(!turns((8, true), (&[1, 2, 3], &[4, 5, 6, 7]), &[7]));
+    assert!(turns((8, true), (&[1, 2, 3], &[4, 5, 6, 7]), &[6, 7]));
 }
 
 /// Where samples are smaller than the committee, more than half of the sample turns a replica. Two

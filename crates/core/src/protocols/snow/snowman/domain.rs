@@ -3,7 +3,7 @@
 use super::tree::Rules;
 use super::words::{Content, Types};
 use crate::base::crypto::{Check, Kind, Share, Signature, Statement};
-use crate::base::membership::Committee;
+use crate::base::membership::{Committee, faults_of_a_fifth};
 use crate::base::types::{Digest, Height, ReplicaId, View};
 use crate::base::wire::Encode as _;
 use crate::protocols::checkpoint::{Checkpoint, Stable};
@@ -66,7 +66,8 @@ impl Domain {
     /// What a poll takes.
     pub(super) fn rules(&self) -> Rules {
         let witness = self.committee.honest_witness() as u32;
-        Rules { parameters: self.parameters, asks_all: self.asks_all(), witness }
+        let liars = faults_of_a_fifth(self.committee.size()) as u32;
+        Rules { parameters: self.parameters, asks_all: self.asks_all(), witness, liars }
     }
 
     /// How many replicas may be benched at once.

@@ -72,9 +72,15 @@ impl Snowman {
             let accepted = self.accepted.head().height();
             votes.extend(own.map(|block| Vote { block, seats: 1, accepted }));
             let seats = poll.seats + u32::from(own.is_some());
-            let waiting = if now < poll.ends { poll.waiting_seats() } else { 0 };
-            let answers = Answers { poll: poll.number, votes: &votes, waiting };
-            if !self.tree.is_final(answers) {
+            let last_words = match self.domain.asks_all() {
+                true => {
+                    planted!("snowman-last-words-forgotten", vec![], self.polls.last_words(now))
+                }
+                false => Vec::new(),
+            };
+            let (waiting, last_words) = (poll.waiting_seats(), &last_words[..]);
+            let answers = Answers { poll: poll.number, votes: &votes, last_words, waiting };
+            if now < poll.ends && !self.tree.is_final(answers) {
                 break;
             }
             let successful = self.tree.polled(answers, &mut self.random);

@@ -49,6 +49,8 @@ struct Peer {
     /// The polls that it was asked in and has not answered, and when that was.
     open: VecDeque<(u64, Time)>,
     heard: Time,
+    /// The known block that its last answer named, and how far it says that it has accepted.
+    said: Option<(BlockId, Height)>,
     benched_until: Option<Time>,
 }
 
@@ -166,11 +168,24 @@ impl Polls {
             self.average = (self.average * 7 + took.min(LONGEST)) / 8;
         }
         (peer.heard, peer.benched_until) = (now, None);
+        peer.said = named.map(|block| (block, accepted));
         let Some(poll) = self.open.iter_mut().find(|poll| poll.number == number) else { return };
         let Some(place) = poll.waiting.iter().position(|asked| asked.peer == from) else { return };
         let Asked { seats, .. } = poll.waiting.swap_remove(place);
         poll.seats += seats;
         poll.votes.extend(named.map(|block| Vote { block, seats, accepted }));
+    }
+
+    /// What those who have not answered the first poll under way said last, unless it is old.
+    pub fn last_words(&self, now: Time) -> Vec<Vote> {
+        let waiting = self.open.front().map(|poll| &poll.waiting).into_iter().flatten();
+        let said = waiting.filter_map(|Asked { peer, seats }| {
+            let peer = self.peers.get(*peer)?;
+            let (block, accepted) = peer.said?;
+            let is_recent = now.since(peer.heard) <= LONGEST;
+            is_recent.then_some(Vote { block, seats: *seats, accepted })
+        });
+        said.collect()
     }
 
     /// A poll has ended, in which enough have answered or not.

@@ -88,6 +88,8 @@ pub(super) struct Rules {
     pub asks_all: bool,
     /// f + 1: of so many seats one is of a correct replica.
     pub witness: u32,
+    /// Fewer than a fifth: how many may lie without harm.
+    pub liars: u32,
 }
 
 /// What the answers of a poll say.
@@ -97,7 +99,9 @@ pub(super) struct Answers<'a> {
     pub poll: u64,
     /// The blocks that were named, and for how many seats.
     pub votes: &'a [Vote],
-    /// The seats that may answer still. None is left once the poll's time is over.
+    /// What those who have not answered said in polls before, if everybody is asked.
+    pub last_words: &'a [Vote],
+    /// The seats that may answer still.
     pub waiting: u32,
 }
 
@@ -228,7 +232,7 @@ impl Tree {
     }
 
     /// The support of each named block and of its ancestors.
-    fn tally(&self, votes: &[Vote]) -> Tally {
+    fn tally<'a>(&self, votes: impl IntoIterator<Item = &'a Vote>) -> Tally {
         let mut tally = Tally::new();
         for vote in votes {
             for block in self.path(&vote.block).unwrap_or_default() {
@@ -243,8 +247,8 @@ impl Tree {
     }
 
     /// The child with most seats. Among everybody one goes before it that f + 1 say they have
-    /// accepted: one of them is correct, and cannot turn any more. A tie goes to the child that
-    /// more say they have accepted, else to the lowest name.
+    /// accepted: one of them is correct, and cannot turn any more. A tie goes to a child that more
+    /// than may lie say they have accepted, else to the lowest name.
     fn best(&self, choice: &Choice, tally: &Tally) -> Option<Outcome> {
         let colours = choice.children.iter().enumerate();
         let named = colours.filter_map(|(colour, child)| {
@@ -252,7 +256,8 @@ impl Tree {
             let said = tally.get(&child)?;
             let accepted = if self.rules.asks_all { said.accepted } else { 0 };
             let witness = planted!("snowman-one-claim-turns", 1, self.rules.witness);
-            let in_a_tie = planted!("snowman-ties-turn-from-accepted", 0, accepted);
+            let in_a_tie = accepted > self.rules.liars;
+            let in_a_tie = in_a_tie && planted!("snowman-ties-turn-from-accepted", false, true);
             let rank = (accepted >= witness, said.seats, in_a_tie, Reverse(child));
             Some((rank, Colour(colour as u16)))
         });
@@ -260,18 +265,16 @@ impl Tree {
     }
 
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
-    /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica.
-    /// What it then leaves open higher up counts as unsuccessful. Among everybody a poll that has
-    /// not succeeded waits for all: the answers that come late may be those of who has accepted.
+    /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica,
+    /// and enough have named known blocks to [break a tie](Self::breaks_tie). What it then leaves
+    /// open higher up counts as unsuccessful. It does not wait for more: a liar that answers last
+    /// would decide what answers that are old by then are good for.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
         let (tally, quorum) = (self.tally(answers.votes), self.rules.parameters.quorum);
         let best = self.best(choice, &tally).map_or(0, |best| best.seats);
         let most_against = choice.against(&tally) + answers.waiting;
-        let may_turn = match self.rules.asks_all {
-            true => planted!("snowman-ties-before-all-answered", false, true),
-            false => self.is_majority(most_against) && !self.is_majority(best),
-        };
+        let may_turn = self.is_majority(most_against) && !self.is_majority(best);
         let is_lost = best + answers.waiting < quorum && answers.named() >= quorum;
         answers.waiting == 0 || best >= quorum || is_lost && !may_turn
     }
@@ -285,6 +288,7 @@ impl Tree {
     /// A poll has ended. Says whether it was successful for the lowest choice.
     pub fn polled(&mut self, answers: Answers<'_>, random: &mut Random) -> bool {
         let tally = self.tally(answers.votes);
+        let all = self.tally(answers.votes.iter().chain(answers.last_words));
         let quorum = self.rules.parameters.quorum;
         let mut successful = false;
         let parents: Vec<BlockId> = self.choices.keys().copied().collect();
@@ -296,13 +300,13 @@ impl Tree {
                 continue;
             };
             let best = self.best(choice, &tally);
-            let outcome = match best {
-                Some(best) if best.seats >= quorum || self.is_majority(best.seats) => Some(best),
-                Some(best) if self.breaks_tie(choice, best, answers, &tally) => {
-                    (random.below(2) == 0).then_some(best)
-                }
-                _ => None,
-            };
+            let is_clear = |it: &Outcome| it.seats >= quorum || self.is_majority(it.seats);
+            let outcome = best.filter(is_clear).or_else(|| {
+                let best = self.best(choice, &all)?;
+                let turns = self.breaks_tie(choice, best, &all) && random.below(2) == 0;
+                // A poll succeeds by its own answers alone.
+                turns.then_some(Outcome { seats: best.seats.min(quorum - 1), ..best })
+            });
             successful |= parent == self.root && best.is_some_and(|best| best.seats >= quorum);
             if let Some(choice) = self.choices.get_mut(&parent) {
                 choice.flake.polled(outcome);
@@ -313,21 +317,12 @@ impl Tree {
 
     /// Whether a coin decides if the best child is preferred from now on, though it has too few
     /// seats by itself: more than half of the sample prefers siblings of the own preference. Among
-    /// everybody, where that is one of the seats, nobody's answer is awaited any more, and enough
-    /// have named one of these children.
-    fn breaks_tie(
-        &self,
-        choice: &Choice,
-        best: Outcome,
-        answers: Answers<'_>,
-        tally: &Tally,
-    ) -> bool {
+    /// everybody, where that is one of the seats, it takes enough that named one of these children.
+    fn breaks_tie(&self, choice: &Choice, best: Outcome, tally: &Tally) -> bool {
         let is_split = match self.rules.asks_all {
             true => {
                 let are_enough = choice.seats(tally) >= self.rules.parameters.quorum;
-                let have_all = answers.waiting == 0;
                 planted!("snowman-unknown-blocks-break-ties", true, are_enough)
-                    && planted!("snowman-ties-before-all-answered", true, have_all)
             }
             false => {
                 let is_against = self.is_majority(choice.against(tally));

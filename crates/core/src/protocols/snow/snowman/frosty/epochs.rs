@@ -51,7 +51,7 @@ impl Snowman {
         let below = (stand.first.0..top.0).rev().map(Height);
         let base = Height(stand.first.0.saturating_sub(1));
         planted!("frosty-claims-what-it-did-not-stand-by", head, {
-            below.into_iter().find(agrees).unwrap_or(base)
+            below.into_iter().find(agrees).unwrap_or(base).min(head)
         })
     }
 
