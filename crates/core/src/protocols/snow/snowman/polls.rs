@@ -30,6 +30,8 @@ pub(super) struct Poll {
     pub ends: Time,
     /// Who has not answered.
     pub waiting: Vec<Asked>,
+    /// Who was not asked.
+    benched: Vec<Asked>,
     /// The blocks that were named.
     pub votes: Vec<Vote>,
     /// The seats that answered.
@@ -49,8 +51,9 @@ struct Peer {
     /// The polls that it was asked in and has not answered, and when that was.
     open: VecDeque<(u64, Time)>,
     heard: Time,
-    /// The known block that its last answer named, and how far it says that it has accepted.
-    said: Option<(BlockId, Height)>,
+    /// Its answer to the newest poll: the poll, when it was asked, the known block that it named,
+    /// and how far it says that it has accepted.
+    said: Option<(u64, Time, BlockId, Height)>,
     benched_until: Option<Time>,
 }
 
@@ -106,7 +109,7 @@ impl Polls {
     pub fn begin(&mut self, now: Time, mut asked: Vec<Asked>) -> u64 {
         let number = self.next;
         self.next += 1;
-        asked.retain(|asked| !self.is_benched(now, asked.peer));
+        let benched = asked.extract_if(.., |asked| self.is_benched(now, asked.peer)).collect();
         for Asked { peer, .. } in &asked {
             if let Some(peer) = self.peers.get_mut(*peer) {
                 peer.open.push_back((number, now));
@@ -117,7 +120,7 @@ impl Polls {
         }
         let ends = now.after(self.patience());
         let (votes, seats) = (Vec::new(), 0);
-        self.open.push_back(Poll { number, ends, waiting: asked, votes, seats });
+        self.open.push_back(Poll { number, ends, waiting: asked, benched, votes, seats });
         number
     }
 
@@ -166,9 +169,11 @@ impl Polls {
             let took = now.since(at);
             self.slowest = took.max(self.slowest * 7 / 8).min(LONGEST);
             self.average = (self.average * 7 + took.min(LONGEST)) / 8;
+            if peer.said.is_none_or(|(newest, ..)| newest < number) {
+                peer.said = named.map(|block| (number, at, block, accepted));
+            }
         }
         (peer.heard, peer.benched_until) = (now, None);
-        peer.said = named.map(|block| (block, accepted));
         let Some(poll) = self.open.iter_mut().find(|poll| poll.number == number) else { return };
         let Some(place) = poll.waiting.iter().position(|asked| asked.peer == from) else { return };
         let Asked { seats, .. } = poll.waiting.swap_remove(place);
@@ -176,14 +181,14 @@ impl Polls {
         poll.votes.extend(named.map(|block| Vote { block, seats, accepted }));
     }
 
-    /// What those who have not answered the first poll under way said last, unless it is old.
+    /// What those who have not answered the first poll under way said last, unless they were asked
+    /// long ago.
     pub fn last_words(&self, now: Time) -> Vec<Vote> {
-        let waiting = self.open.front().map(|poll| &poll.waiting).into_iter().flatten();
-        let said = waiting.filter_map(|Asked { peer, seats }| {
-            let peer = self.peers.get(*peer)?;
-            let (block, accepted) = peer.said?;
-            let is_recent = now.since(peer.heard) <= LONGEST;
-            is_recent.then_some(Vote { block, seats: *seats, accepted })
+        let silent = self.open.front().into_iter();
+        let silent = silent.flat_map(|poll| poll.waiting.iter().chain(&poll.benched));
+        let said = silent.filter_map(|Asked { peer, seats }| {
+            let (_, at, block, accepted) = self.peers.get(*peer)?.said?;
+            (now.since(at) <= LONGEST).then_some(Vote { block, seats: *seats, accepted })
         });
         said.collect()
     }

@@ -303,7 +303,7 @@ impl Tree {
             let is_clear = |it: &Outcome| it.seats >= quorum || self.is_majority(it.seats);
             let outcome = best.filter(is_clear).or_else(|| {
                 let best = self.best(choice, &all)?;
-                let turns = self.breaks_tie(choice, best, &all) && random.below(2) == 0;
+                let turns = self.breaks_tie(choice, best, answers, &all) && random.below(2) == 0;
                 // A poll succeeds by its own answers alone.
                 turns.then_some(Outcome { seats: best.seats.min(quorum - 1), ..best })
             });
@@ -317,11 +317,19 @@ impl Tree {
 
     /// Whether a coin decides if the best child is preferred from now on, though it has too few
     /// seats by itself: more than half of the sample prefers siblings of the own preference. Among
-    /// everybody, where that is one of the seats, it takes enough that named one of these children.
-    fn breaks_tie(&self, choice: &Choice, best: Outcome, tally: &Tally) -> bool {
+    /// everybody, where that is one of the seats, it takes enough that name a known block in this
+    /// poll, and enough for these children with the last words of the others.
+    fn breaks_tie(
+        &self,
+        choice: &Choice,
+        best: Outcome,
+        answers: Answers<'_>,
+        tally: &Tally,
+    ) -> bool {
         let is_split = match self.rules.asks_all {
             true => {
-                let are_enough = choice.seats(tally) >= self.rules.parameters.quorum;
+                let seats = choice.seats(tally).min(answers.named());
+                let are_enough = seats >= self.rules.parameters.quorum;
                 planted!("snowman-unknown-blocks-break-ties", true, are_enough)
             }
             false => {
