@@ -49,13 +49,13 @@
 //!   seats (AvalancheGo samples itself, too), and α is q = n − f. A poll that does not succeed ends
 //!   once q seats have named known blocks, or its time is over. Of who has not answered it, the
 //!   last word counts for two seconds. If q seats named known blocks, and q with these words name
-//!   children of a block, a coin decides whether the replica turns to the best of these: one that f
-//!   + 1 say they have accepted, of whom one is correct and cannot turn any more; else the one with
-//!   most seats; among equals one that more than may lie (a fifth) say they have accepted; else the
-//!   one of the lowest name. Where q replicas prefer a block and l of them lie, q − l are for it,
-//!   and at most f + l against it: nobody turns away if n > 2 (f + l), and all words are from after
-//!   they came to prefer it. Up to 21 replicas the former holds for fewer than a fifth of liars,
-//!   but with 16 replicas there may be a tie.
+//!   children of a block, a coin decides whether the replica turns to the best of these: one that
+//!   f + 1 say they have accepted, of whom one is correct and cannot turn any more; else the one
+//!   with most seats; among equals one that more than may lie (a fifth) say they have accepted;
+//!   else the one of the lowest name. Where q replicas prefer a block and l of them lie, q − l are
+//!   for it, and at most f + l against it: nobody turns away if n > 2 (f + l), and all words are
+//!   from after they came to prefer it. Up to 21 replicas the former holds for fewer than a fifth
+//!   of liars, but with 16 replicas there may be a tie.
 //! - In larger committees α₁ is more than half of k, as in the paper; AvalancheGo takes 15 of 20.
 //!   Both decide bit by bit of the blocks' names. Here all children of a block are one choice, so
 //!   the same coin is tossed where more than half of the sample prefers siblings of the own
