@@ -256,8 +256,8 @@ impl Tree {
             let said = tally.get(&child)?;
             let accepted = if self.rules.asks_all { said.accepted } else { 0 };
             let witness = planted!("snowman-one-claim-turns", 1, self.rules.witness);
-            let in_a_tie = accepted > self.rules.liars;
-            let in_a_tie = in_a_tie && planted!("snowman-ties-turn-from-accepted", false, true);
+            let claims = planted!("snowman-ties-turn-from-accepted", 0, accepted);
+            let in_a_tie = claims > self.rules.liars;
             let rank = (accepted >= witness, said.seats, in_a_tie, Reverse(child));
             Some((rank, Colour(colour as u16)))
         });
