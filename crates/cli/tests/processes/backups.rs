@@ -49,6 +49,11 @@ fn create(cluster: &Cluster, folder: &Path) -> Value {
     json(backup("create", folder).arg("--home").arg(cluster.folder().join("client")))
 }
 
+/// The last height that a backup holds.
+fn last(made: &Value) -> u64 {
+    made["last"].as_u64().expect("a height")
+}
+
 fn restore(folder: &Path) -> Command {
     let mut command = quorate();
     command.arg("restore").arg(folder);
@@ -139,7 +144,6 @@ fn a_backup_of_a_cluster_under_load_brings_its_data_back() {
     // What is there is not copied again.
     let second = create(&cluster, &folder);
     assert_eq!(second["state"], Value::Null, "{second}");
-    let last = |made: &Value| made["last"].as_u64().unwrap();
     assert!(last(&second) > last(&first), "{first} {second}");
     assert_eq!(second["blocks"], last(&second) - last(&first), "{first} {second}");
 
