@@ -84,9 +84,9 @@ impl HotStuff {
         Ok(Claim::new(message, checks))
     }
 
-    /// Whether a TC ends a view that has not ended here. Each replica makes one of other signers:
-    /// of n time-outs each has another TC, and to check the q signatures of all takes longer than
-    /// all else. So one that is no news is neither checked nor taken in.
+    /// Whether a TC ends a view that has not ended here. Other TCs are neither checked nor taken
+    /// in: each replica makes one of other signers, so that n time-outs bring n of them, with q
+    /// signatures each.
     fn is_news(&self, tc: &Tc) -> bool {
         tc.view() > self.best_ended()
     }

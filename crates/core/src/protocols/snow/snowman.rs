@@ -45,17 +45,18 @@
 //! of as much as one correct replica does.
 //!
 //! # Deviations
-//! - **Among no more than k others** every poll asks everybody, the own preference is one of the
-//!   seats (AvalancheGo samples itself, too), and α is q = n − f. A poll that does not succeed ends
-//!   once q seats have named known blocks, or its time is over. Of who has not answered it, the
-//!   last word counts for two seconds. If q seats named known blocks, and q with these words name
-//!   children of a block, a coin decides whether the replica turns to the best of these: one that
-//!   f + 1 say they have accepted, of whom one is correct and cannot turn any more; else the one
-//!   with most seats; among equals one that more than may lie (a fifth) say they have accepted;
-//!   else the one of the lowest name. Where q replicas prefer a block and l of them lie, q − l are
-//!   for it, and at most f + l against it: nobody turns away if n > 2 (f + l), and all words are
-//!   from after they came to prefer it. Up to 21 replicas the former holds for fewer than a fifth
-//!   of liars, but with 16 replicas there may be a tie.
+//! - **Among no more than k others** every poll asks everybody, the own preference is one of
+//!   the seats (AvalancheGo samples itself, too), and α is q = n − f. A poll that fails ends
+//!   once q seats have named known blocks. Then a coin decides whether the replica turns to the
+//!   best child of a block, if q seats are for its children. The last answers of replicas that
+//!   have not answered count there, too, for two seconds. The best child is one that f + 1
+//!   replicas say they have accepted: one of them is correct, and cannot turn any more. Else it
+//!   is the one with most seats. A tie goes to a child that more replicas than may lie (fewer
+//!   than a fifth) say they have accepted, and else to the lowest name. Say that q replicas
+//!   prefer a block, and l of them lie. Then q − l are for it, and at most f + l against it. So
+//!   nobody turns away from it if n > 2 (f + l), and if no answer that counts is older than
+//!   that. With fewer than a fifth of liars the first holds up to 21 replicas, but with 16 a
+//!   tie is possible.
 //! - In larger committees α₁ is more than half of k, as in the paper; AvalancheGo takes 15 of 20.
 //!   Both decide bit by bit of the blocks' names. Here all children of a block are one choice, so
 //!   the same coin is tossed where more than half of the sample prefers siblings of the own

@@ -22,8 +22,8 @@ impl Peers {
         Self { accepted, helped, said: (Height(0), 0), repeat: None }
     }
 
-    /// A peer says how far it has accepted. f + 1 are believed together, so a liar's word moves
-    /// nothing by itself.
+    /// A peer says how far it has accepted. One such claim decides what that peer is told, and
+    /// f + 1 of them that this replica is behind.
     pub fn hears(&mut self, peer: ReplicaId, accepted: Height) {
         if let Some(known) = self.accepted.get_mut(peer) {
             *known = accepted.max(*known);

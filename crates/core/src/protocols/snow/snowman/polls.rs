@@ -30,7 +30,7 @@ pub(super) struct Poll {
     pub ends: Time,
     /// Who has not answered.
     pub waiting: Vec<Asked>,
-    /// Who was not asked.
+    /// The benched peers: they were not asked.
     benched: Vec<Asked>,
     /// The blocks that were named.
     pub votes: Vec<Vote>,
@@ -51,9 +51,9 @@ struct Peer {
     /// The polls that it was asked in and has not answered, and when that was.
     open: VecDeque<(u64, Time)>,
     heard: Time,
-    /// Its answer to the newest poll: the poll, when it was asked, the known block that it named,
-    /// and how far it says that it has accepted.
-    said: Option<(u64, Time, BlockId, Height)>,
+    /// Its answer to the newest poll: the poll's number, when the peer was asked, the block that it
+    /// named if that is known here, and how far it says that it has accepted.
+    said: Option<(u64, Time, Option<BlockId>, Height)>,
     benched_until: Option<Time>,
 }
 
@@ -170,7 +170,7 @@ impl Polls {
             self.slowest = took.max(self.slowest * 7 / 8).min(LONGEST);
             self.average = (self.average * 7 + took.min(LONGEST)) / 8;
             if peer.said.is_none_or(|(newest, ..)| newest < number) {
-                peer.said = named.map(|block| (number, at, block, accepted));
+                peer.said = Some((number, at, named, accepted));
             }
         }
         (peer.heard, peer.benched_until) = (now, None);
@@ -181,14 +181,15 @@ impl Polls {
         poll.votes.extend(named.map(|block| Vote { block, seats, accepted }));
     }
 
-    /// What those who have not answered the first poll under way said last, unless they were asked
-    /// long ago.
+    /// The last answers of peers that have not answered the first poll under way. Answers to
+    /// questions that are older than the longest poll do not count.
     pub fn last_words(&self, now: Time) -> Vec<Vote> {
         let silent = self.open.front().into_iter();
         let silent = silent.flat_map(|poll| poll.waiting.iter().chain(&poll.benched));
         let said = silent.filter_map(|Asked { peer, seats }| {
-            let (_, at, block, accepted) = self.peers.get(*peer)?.said?;
-            (now.since(at) <= LONGEST).then_some(Vote { block, seats: *seats, accepted })
+            let (_, at, named, accepted) = self.peers.get(*peer)?.said?;
+            let block = named.filter(|_| now.since(at) <= LONGEST)?;
+            Some(Vote { block, seats: *seats, accepted })
         });
         said.collect()
     }

@@ -267,8 +267,8 @@ impl Tree {
     /// Whether no further answer changes what the poll says of the lowest choice: the seats that
     /// wait are not needed; or they are too few, also to [turn](Self::is_majority) this replica,
     /// and enough have named known blocks to [break a tie](Self::breaks_tie). What it then leaves
-    /// open higher up counts as unsuccessful. It does not wait for more: a liar that answers last
-    /// would decide what answers that are old by then are good for.
+    /// open higher up counts as unsuccessful. It does not wait for more: the answers would be old
+    /// by the time that a liar gives the last one.
     pub fn is_final(&self, answers: Answers<'_>) -> bool {
         let Some(choice) = self.choices.get(&self.root) else { return true };
         let (tally, quorum) = (self.tally(answers.votes), self.rules.parameters.quorum);
