@@ -274,27 +274,39 @@ fn like(old: &Cluster, options: Options, from: FromBackup) -> Options {
 }
 
 /// The file that tells the leavings of a restore from anything else of that name.
-const PART_MARK: &str = "restoring";
+pub(super) const PART_MARK: &str = "restoring";
 
-/// Makes the folder in which the homes are made, without what an earlier attempt left there.
-fn begin_part(out: &Path) -> Result<PathBuf, BackupError> {
+/// Makes the folder in which the homes are made, without what an earlier attempt left there: a
+/// folder with the mark, or an empty one if it was cut short while it made or removed the mark.
+pub(super) fn begin_part(out: &Path) -> Result<PathBuf, BackupError> {
     let mut name = out.as_os_str().to_owned();
     name.push(".part");
     let part = PathBuf::from(name);
-    if part.exists() && !part.join(PART_MARK).exists() {
+    let is_empty = fs::read_dir(&part).is_ok_and(|mut entries| entries.next().is_none());
+    if part.exists() && !is_empty && !part.join(PART_MARK).exists() {
         let what = "this folder is in the way, and no restore made it";
         return Err(BackupError::refused(what, &part, "move it away, or name another with --out"));
     }
-    let begun = match part.exists() {
-        true => fs::remove_dir_all(&part),
-        false => Ok(()),
-    };
-    let begun = begun.and_then(|()| fs::create_dir_all(&part));
+    let begun = fs::create_dir_all(&part).and_then(|()| remove_all_but_mark(&part));
     let begun = begun.and_then(|()| File::create(part.join(PART_MARK)).map(drop));
     begun.map_err(|error| {
         BackupError::failed(error, &part, "see to the disk (space, permissions), and do it again")
     })?;
     Ok(part)
+}
+
+/// Empties the folder of an attempt. The mark stays: if this is cut short, the next attempt still
+/// knows the folder.
+pub(super) fn remove_all_but_mark(part: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(part)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false if entry.file_name() == PART_MARK => {}
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes all durable, and gives it its name.

@@ -1,11 +1,13 @@
 //! Which files lead to the state of a height, and what comes out of them.
 
+use std::fs;
 use std::path::Path;
 
 use quorate_core::{Digest, Epoch, Height};
 
 use super::BackupError;
 use super::folder::{Folder, Head, Kind, Tag};
+use super::restore::{PART_MARK, begin_part, remove_all_but_mark};
 use super::verify::{Backup, Verified, executes};
 use crate::config::Cluster;
 
@@ -116,4 +118,29 @@ fn one_process_writes_and_readers_need_no_lock() {
     assert_eq!(Folder::read(place.path()).unwrap().parts().unwrap().len(), 5);
     drop(folder);
     Folder::write(place.path()).unwrap();
+}
+
+/// A restore may be killed between any two steps: none of them leaves a folder that the next
+/// restore takes for somebody else's.
+#[test]
+fn what_an_attempt_left_is_known_wherever_it_was_cut_short() {
+    let place = tempfile::tempdir().unwrap();
+    let (out, part) = (place.path().join("homes"), place.path().join("homes.part"));
+    // Killed before the mark was made.
+    fs::create_dir(&part).unwrap();
+    assert_eq!(begin_part(&out).unwrap(), part);
+    // Killed while homes were made, and again while they were removed.
+    fs::create_dir_all(part.join("replica-0/config")).unwrap();
+    fs::write(part.join("note"), "").unwrap();
+    remove_all_but_mark(&part).unwrap();
+    let left: Vec<_> =
+        fs::read_dir(&part).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [PART_MARK]);
+    fs::create_dir_all(part.join("replica-0/config")).unwrap();
+    assert_eq!(begin_part(&out).unwrap(), part);
+    assert!(!part.join("replica-0").exists());
+    // Somebody else's folder stays as it is.
+    fs::remove_file(part.join(PART_MARK)).unwrap();
+    fs::write(part.join("note"), "").unwrap();
+    assert!(begin_part(&out).is_err() && part.join("note").exists());
 }
