@@ -76,6 +76,19 @@ class Cluster:
                 sys.exit("four replicas do not get ready")
             time.sleep(0.2)
 
+    def differing(self, program):
+        """The replicas whose state differs from the others', once all four answer."""
+        until = time.monotonic() + WITHIN_S
+        while True:
+            replicas = self.status(program)
+            # One that is busy may not answer in time.
+            if len(replicas) == 4 and not any("unreachable" in replica for replica in replicas):
+                return [replica["replica"] for replica in replicas
+                        if replica["state"]["root_differs_at"]]
+            if time.monotonic() > until:
+                sys.exit("four replicas do not answer")
+            time.sleep(0.2)
+
     def await_all(self, program):
         """Waits until four replicas go on together: each executes more than any had before."""
         heights = [replica.get("executed_height", 0) for replica in self.status(program)]
@@ -143,8 +156,8 @@ def upgraded(old, new, seconds):
                     cluster.await_all(program)
                     steps.append(round(time.monotonic() - began, 1))
             is_under_load, reports = load.end()
-            differ = [replica["replica"] for replica in cluster.status(old)
-                      if replica["state"]["root_differs_at"]]
+            cluster.await_ready(old)
+            differ = cluster.differing(old)
         finally:
             for replica in list(cluster.processes):
                 cluster.stop(replica)

@@ -21,6 +21,8 @@ use quorate_node::config::{Choices, ProtocolName};
 use quorate_node::{http, testnet};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Frames that a session keeps under way.
+const FRAMES: usize = 4;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quorate");
 
 fn quorate(folder: &Path, arguments: &[&str]) -> Output {
@@ -37,12 +39,14 @@ fn said(output: &Output) -> String {
 
 /// Four replicas for experiments, of which these are Byzantine, and what holds their ports.
 fn start(folder: &Path, liars: &[(usize, &str)]) -> (LocalCluster, TcpListener) {
-    start_with(folder, testnet::Options::default(), liars)
+    start_with(folder, testnet::Options::default(), "300ms", liars)
 }
 
+/// The same of other options, and with another first wait for a leader.
 fn start_with(
     folder: &Path,
     options: testnet::Options,
+    first_wait: &str,
     liars: &[(usize, &str)],
 ) -> (LocalCluster, TcpListener) {
     let (held, first_port) = ports(3 * 4);
@@ -53,7 +57,8 @@ fn start_with(
     let own_arguments: BTreeMap<usize, Vec<OsString>> =
         liars.iter().map(|(id, schedule)| (*id, arguments(schedule))).collect();
     // No disk is lied about here. Where others keep it busy, blocks take as long as crawling ones.
-    let set = ["view_timeout.base=300ms", "storage.durability=os"];
+    let first_wait = format!("view_timeout.base={first_wait}");
+    let set = [&first_wait[..], "storage.durability=os"];
     let arguments = set.iter().flat_map(|value| ["--set".into(), value.into()]).collect();
     let (program, echo, namespaces) = (PROGRAM.into(), Echo::No, Vec::new());
     let options = Options { program, arguments, own_arguments, echo, namespaces };
@@ -62,7 +67,8 @@ fn start_with(
     (cluster, held)
 }
 
-fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
+/// A load of one second.
+fn put_load(cluster: &LocalCluster, outstanding: usize) -> LoadReport {
     let keys =
         [1, 2].map(|seed| Arc::new(SecretKey::from_seed(&[seed; 32])) as Arc<dyn ClientSigner>);
     let report = load::run(&LoadConfig {
@@ -74,11 +80,11 @@ fn put_load(cluster: &LocalCluster, seconds: u64) -> LoadReport {
         keys: keys.to_vec(),
         workload: Workload::noop(50, &[]).unwrap(),
         write_records: false,
-        outstanding: 4,
+        outstanding,
         callers: None,
         arrivals: Arrivals::Closed,
         warm_up: Duration::ZERO,
-        duration: Duration::from_secs(seconds),
+        duration: Duration::from_secs(1),
         interval: Duration::from_secs(1),
         patience: PATIENCE,
         notice: |_| {},
@@ -94,9 +100,16 @@ fn metric(cluster: &LocalCluster, id: usize, name: &str) -> f64 {
     value.unwrap().parse().unwrap()
 }
 
-fn all_is_right(report: &LoadReport) {
-    assert!(report.commands > 0, "{report:?}");
-    assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{report:?}");
+/// Puts load on the cluster three times. Nothing is wrong or lost in any of them. All of a second
+/// may go by while a faulty leader is waited for, so something is answered in the three together.
+fn all_is_right(cluster: &LocalCluster, outstanding: usize) {
+    let mut answered = 0;
+    for _ in 0..3 {
+        let report = put_load(cluster, outstanding);
+        assert_eq!((report.wrong, report.failed, report.unanswered), (0, 0, 0), "{report:?}");
+        answered += report.commands;
+    }
+    assert!(answered > 0, "nothing was answered in three seconds of load");
 }
 
 #[test]
@@ -107,8 +120,8 @@ fn an_equivocating_leader_is_seen_and_stops_nothing() {
         [0, 1, 3].map(|id| metric(cluster, id, "quorate_equivocations_total")).iter().sum::<f64>()
     };
     // How many views it leads in a second is the machine's affair.
-    for _ in 0..30 {
-        all_is_right(&put_load(&cluster, 1));
+    for _ in 0..10 {
+        all_is_right(&cluster, FRAMES);
         if seen(&cluster) > 0.0 {
             break;
         }
@@ -130,9 +143,9 @@ fn a_replica_that_does_everything_wrong_stops_nothing() {
         [0, 2, 3].map(|id| metric(cluster, id, "quorate_double_votes_total")).iter().sum::<f64>()
     };
     // How much it does in a second is the machine's affair.
-    for turn in 1..30 {
-        all_is_right(&put_load(&cluster, 1));
-        if turn > 2 && deeds(&cluster) > 100.0 && double(&cluster) > 0.0 {
+    for _ in 0..10 {
+        all_is_right(&cluster, FRAMES);
+        if deeds(&cluster) > 100.0 && double(&cluster) > 0.0 {
             break;
         }
     }
@@ -147,10 +160,8 @@ fn a_primary_of_pbft_that_equivocates_is_replaced() {
     let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
     let options = testnet::Options { combination: choices.among(4), ..Default::default() };
     let liar = "equivocating-primary,wrong-new-views,bad-view-changes,double-voter";
-    let (mut cluster, _held) = start_with(folder.path(), options, &[(0, liar)]);
-    for _ in 0..3 {
-        all_is_right(&put_load(&cluster, 1));
-    }
+    let (mut cluster, _held) = start_with(folder.path(), options, "300ms", &[(0, liar)]);
+    all_is_right(&cluster, FRAMES);
     assert!(metric(&cluster, 0, "quorate_adversary_deeds_total") > 0.0);
     assert!(metric(&cluster, 1, "quorate_view") > 1.0);
     assert!(cluster.ended().is_empty());
@@ -163,19 +174,22 @@ fn a_primary_of_pbft_that_crawls_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
     let options = testnet::Options { combination: choices.among(4), ..Default::default() };
-    // The second part draws 80 ms from one block to the next. The view timer is 300 ms.
-    let liar = "crawling-primary@0s..1ms,crawling-primary";
-    let (mut cluster, _held) = start_with(folder.path(), options, &[(0, liar)]);
+    // Replica 0 draws 900 ms from one block to the next: on a busy machine, where the group takes
+    // some 20 ms for a block, that is too slow all the same.
+    let liar = "crawling-primary";
+    let (mut cluster, _held) = start_with(folder.path(), options, "3s", &[(0, liar)]);
+    // In the end each frame that is under way may be in a crawling block of its own.
+    let outstanding = 1;
     let is_replaced = |cluster: &LocalCluster| metric(cluster, 1, "quorate_view") > 1.0;
-    for _ in 0..20 {
-        all_is_right(&put_load(&cluster, 1));
+    for _ in 0..7 {
+        all_is_right(&cluster, outstanding);
         if is_replaced(&cluster) {
             break;
         }
     }
     assert!(is_replaced(&cluster), "it crawls on");
     assert!(metric(&cluster, 0, "quorate_adversary_deeds_total") > 0.0);
-    all_is_right(&put_load(&cluster, 1));
+    all_is_right(&cluster, outstanding);
     assert!(cluster.ended().is_empty());
     cluster.stop();
 }

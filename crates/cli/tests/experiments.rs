@@ -101,7 +101,8 @@ fn a_study_that_is_interrupted_leaves_nothing_behind_and_goes_on() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_until("the first run ends", || rows(folder).len() == 1);
+    // By the time that this is seen, the second may have ended as well.
+    wait_until("the first run ends", || !rows(folder).is_empty());
     wait_until("the second has begun", || {
         processes_of(folder).len() > 4 || first.try_wait().unwrap().is_some()
     });

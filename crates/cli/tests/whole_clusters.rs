@@ -188,7 +188,8 @@ fn a_matrix_goes_on_with_one_dead_in_every_row_and_is_taken_up_again() {
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let matrix = |only: &str, more: &[&str]| {
-        let arguments = ["bench", "matrix", "--out", "rows.jsonl", "--only", only];
+        let arguments =
+            ["bench", "matrix", "--seconds", "3", "--out", "rows.jsonl", "--only", only];
         let mut command = command(folder.path(), &[&arguments[..], more].concat());
         let output = command.env("TMPDIR", &temporary).output().unwrap();
         assert!(output.status.success(), "{}", err(&output));

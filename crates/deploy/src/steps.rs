@@ -40,9 +40,27 @@ impl Program {
     /// A program of these bytes.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
-        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest(&bytes);
         Self { bytes: std::sync::Arc::new(bytes), digest }
     }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What makes a file of the input, which ends early where the connection does: then the file stays
+/// as it is.
+fn put_script(path: &str, bytes: &[u8]) -> String {
+    format!(
+        "umask 077; mkdir -p \"$(dirname {path})\"; trap 'rm -f {path}.part' EXIT\n\
+         cat > {path}.part\n\
+         if [ \"$(sha256sum < {path}.part | cut -d' ' -f1)\" != {} ]\n\
+         then echo 'it did not arrive whole' >&2; exit 1; fi\n\
+         if ! cmp -s {path}.part {path}; then\n\
+         sync {path}.part; mv -f {path}.part {path}; echo new; fi",
+        digest(bytes)
+    )
 }
 
 /// The public halves of a replica's keys.
@@ -84,11 +102,11 @@ impl Connection {
             "umask 077; mkdir -p replica/config; cd replica/config; new=old\n\
              for key in consensus transport; do\n\
              scheme=ed25519; if [ $key = consensus ]; then scheme={scheme}; fi\n\
-             if [ ! -e $key.json ]; then\n\
+             if [ ! -s $key.json ]; then\n\
              if [ -e begun ]; then echo \"$key.json is lost, and the replica has begun\" >&2; exit 1; fi\n\
              rm -f $key.key; new=new\n\
              ../../bin/quorate -o json keygen --signatures $scheme $key.key > $key.json.part\n\
-             mv $key.json.part $key.json\n\
+             sync $key.json.part; mv $key.json.part $key.json\n\
              fi\n\
              cat $key.json\n\
              done; echo \"\\\"$new\\\"\""
@@ -112,11 +130,7 @@ impl Connection {
 
     /// Puts a file there, if it is not there as it is to be. Says whether it was not.
     async fn put(&self, what: &str, path: &str, text: &str) -> Result<bool, Trouble> {
-        let script = format!(
-            "umask 077; mkdir -p \"$(dirname {path})\"; trap 'rm -f {path}.part' EXIT\n\
-             cat > {path}.part\n\
-             if ! cmp -s {path}.part {path}; then mv -f {path}.part {path}; echo new; fi"
-        );
+        let script = put_script(path, text.as_bytes());
         Ok(!self.change(what, &script, text.as_bytes()).await?.is_empty())
     }
 
@@ -135,7 +149,6 @@ impl Connection {
         let mut is_new = self.put(what, "replica/config/cluster.toml", cluster).await?;
         let node = inventory.node_text(replica, host).unwrap_or_default();
         is_new |= self.put(what, "replica/config/node.toml", &node).await?;
-        is_new |= self.put(what, "bin/supervise", SUPERVISE).await?;
         let begin = "if [ ! -e replica/config/begun ]; then\n\
                      bin/quorate init --home replica >/dev/null; echo new; fi";
         Ok(!self.change("beginning", begin, &[]).await?.is_empty() || is_new)
@@ -150,21 +163,30 @@ impl Connection {
     /// that is started again when it fails. Says whether it did not run.
     pub(super) async fn start(&self, chain: &str, replica: usize) -> Result<bool, Trouble> {
         let unit = format!("quorate-{chain}-{replica}.service");
+        let what = "starting";
+        self.put(what, "bin/supervise", SUPERVISE).await?;
+        self.put(what, "bin/replica.service", UNIT).await?;
         let script = format!(
             "{RUNS}\
              if [ ! -e replica/config/begun ]; then echo 'it has no replica yet: run up' >&2; exit 1; fi\n\
              if [ -n \"$(runs)\" ]; then exit 0; fi\n\
              if [ -d /run/systemd/system ] && [ \"$(id -u)\" = 0 ]; then\n\
-             sed \"s|FOLDER|$PWD|g\" > /etc/systemd/system/{unit}\n\
+             unit=/etc/systemd/system/{unit}\n\
+             sed \"s|FOLDER|$PWD|g\" bin/replica.service > $unit.part; mv -f $unit.part $unit\n\
              echo {unit} > replica/unit\n\
              systemctl daemon-reload; systemctl --quiet enable --now {unit}\n\
              else\n\
-             cat >/dev/null; rm -f replica/unit\n\
+             rm -f replica/unit replica/supervisor.pid\n\
              setsid sh \"$PWD/bin/supervise\" \"$PWD\" </dev/null >>replica/replica.log 2>&1 9>&- &\n\
-             echo $! > replica/supervisor.pid\n\
+             supervisor=$!; tries=0\n\
+             while [ \"$(cat replica/supervisor.pid 2>/dev/null)\" != $supervisor ]; do\n\
+             tries=$((tries + 1)); if [ $tries -gt 100 ]; then\n\
+             kill $supervisor 2>/dev/null || :\n\
+             echo 'replica/supervisor.pid cannot be written' >&2; exit 1; fi\n\
+             sleep 0.1; done\n\
              fi; echo new"
         );
-        let said = self.change("starting", &script, UNIT.as_bytes()).await?;
+        let said = self.change(what, &script, &[]).await?;
         Ok(!said.is_empty())
     }
 
@@ -291,4 +313,35 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 pub(super) fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    use super::put_script;
+
+    /// A connection that is lost ends the input early: a short file takes no other's place.
+    #[test]
+    fn what_does_not_arrive_whole_replaces_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |text: &str, arrives: &str| {
+            let script = put_script("config/cluster.toml", text.as_bytes());
+            let mut shell = Command::new("sh");
+            shell.args(["-euc", &script]).current_dir(folder.path()).stderr(Stdio::null());
+            let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            shell.stdin.take().unwrap().write_all(arrives.as_bytes()).unwrap();
+            let output = shell.wait_with_output().unwrap();
+            (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        };
+        assert_eq!(put("one", "one"), (true, "new\n".to_owned()));
+        assert_eq!(put("one", "one"), (true, String::new()));
+        for arrives in ["", "another o"] {
+            assert_eq!(put("another one", arrives), (false, String::new()));
+        }
+        let config = folder.path().join("config");
+        assert_eq!(std::fs::read_to_string(config.join("cluster.toml")).unwrap(), "one");
+        assert_eq!(std::fs::read_dir(config).unwrap().count(), 1);
+    }
 }

@@ -2,6 +2,8 @@
 # Runs the replica in the folder $1, and starts it again when it fails. Exit codes 2 to 6 want a
 # person: a restart would meet the same again (quorate --help).
 cd "$1" || exit 1
+# A supervisor that nobody knows could not be stopped: first it says which process it is.
+echo $$ >replica/supervisor.pid || exit 1
 child=
 stopping=
 trap 'stopping=yes; [ -n "$child" ] && kill -TERM "$child" 2>/dev/null' TERM INT HUP

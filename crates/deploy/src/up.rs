@@ -1,6 +1,6 @@
 //! A cluster comes up: programs, keys, the file that all agree on, data, processes.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -170,6 +170,9 @@ fn write_once(file: &Path, text: &str) -> std::io::Result<bool> {
     part.write_all(text.as_bytes())?;
     part.sync_all()?;
     std::fs::rename(&name, file)?;
+    // Hosts begin with what it says: it must not be gone after a power failure.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok(true)
 }
 

@@ -205,13 +205,6 @@ pub fn open<T: Types, S: StateMachine>(
             (Some(meta), execution, Some(checkpoint))
         }
         (None, newest) => {
-            if newest.is_none() && !states.beside()?.is_empty() {
-                notes.push(
-                    "there is no kept state, and no snapshot to build it from: \
-                     missing blocks are fetched from the other replicas"
-                        .into(),
-                );
-            }
             let execution = restore(newest.as_ref(), owner, sessions, fresh)?;
             snapshot_bytes = newest.as_ref().map_or(0, |(_, reader)| reader.info().total_bytes);
             (newest.map(|(meta, _)| meta), execution, None)
@@ -221,6 +214,13 @@ pub fn open<T: Types, S: StateMachine>(
     let head = snapshot.as_ref().map_or_else(|| owner.genesis(), |meta| Arc::clone(&meta.block));
     let journal = Journal::new(log, durability);
     let blocks = replay::<T>(&journal, &head)?;
+    if snapshot.is_none() && !states.beside()?.is_empty() {
+        let then = match goes_on::<T>(&head, &blocks) {
+            true => "the blocks of the log are executed again from the first one on",
+            false => "missing blocks are fetched from the other replicas",
+        };
+        notes.push(format!("there is no kept state, and no snapshot to build it from: {then}"));
+    }
     if let Some((epoch, _)) = &memory {
         handovers.truncate(reached(&handovers, *epoch, &head, &blocks));
         epochs.forget_from(handovers.len());
@@ -240,6 +240,12 @@ pub fn open<T: Types, S: StateMachine>(
         None => (None, found),
     };
     Ok(Opened { journal, states, execution, checkpoint, recovery, restored, snapshot_bytes, notes })
+}
+
+/// Whether the log has the block above `head`. It has all of them if the replica was killed before
+/// it kept its first state.
+fn goes_on<T: Types>(head: &BlockOf<T>, blocks: &[FullBlockOf<T>]) -> bool {
+    blocks.iter().any(|full| full.block.parent() == head.id())
 }
 
 /// Refuses folders that are not what they should be, before there is a log. For a replica that

@@ -2,9 +2,10 @@
 //!
 //! `start` never makes a safety record: one that is missing later was lost. To begin a second time
 //! after such a loss would let the replica vote against what it voted before, so a file beside the
-//! keys says that the replica was begun, and a second time is refused.
+//! keys says that the replica was begun, and a second time is refused. While the data folder is
+//! made, that file has another name, under which no replica starts: whoever is killed in between
+//! can do it again.
 
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use quorate_crypto::ConsensusKey;
 use crate::config::{Cluster, Home, Keys, Loaded, public_half};
 use crate::family::{Build, Family, Job};
 use crate::replica::data::{self, DataError, Owner};
+use crate::written::{replace, sync_folder};
 
 /// Why a replica was not begun. Nothing was written, except with [`BeginError::Io`].
 #[derive(Debug, thiserror::Error)]
@@ -53,36 +55,44 @@ pub(crate) fn begin_in(
     cluster: &Cluster,
     consensus: &ConsensusKey,
 ) -> Result<(), BeginError> {
-    let mark = home.begun_file();
+    let (mark, beginning) = (home.begun_file(), home.beginning_file());
     if mark.exists() {
         return Err(BeginError::Begun(mark));
     }
     let refused = |source| BeginError::Io { path: folder.to_owned(), source };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
-    if std::fs::read_dir(folder).map_err(refused)?.next().is_some() {
+    let data_error = |error| match error {
+        DataError::Io { path, source } => BeginError::Io { path, source },
+        other => refused(std::io::Error::other(other)),
+    };
+    // What an attempt left that was cut short has signed nothing.
+    if beginning.exists() {
+        data::clear(folder).map_err(data_error)?;
+    } else if std::fs::read_dir(folder).map_err(refused)?.next().is_some() {
         return Err(BeginError::Data(folder.to_owned()));
     }
     let committee =
         cluster.committee().map_err(|error| BeginError::Committee(error.to_string()))?;
     let key = public_half(consensus);
-    Family::agreed(cluster).run(Create { folder, committee, key }).map_err(
-        |error| match error {
-            DataError::Io { path, source } => BeginError::Io { path, source },
-            other => refused(std::io::Error::other(other)),
-        },
-    )?;
     let text = format!(
         "# Written when this replica's data folder was made. Keep it beside the keys: while it is\n\
          # here, no second one is made, which could vote against the first.\n\
          chain_digest = \"{}\"\n",
         cluster.chain_digest()
     );
-    std::fs::File::create_new(&mark)
-        .and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .map_err(|source| BeginError::Io { path: mark, source })
+    let unwritten = |source| BeginError::Io { path: mark.clone(), source };
+    replace(&beginning, &text).map_err(|finding| unwritten(std::io::Error::other(finding.what)))?;
+    Family::agreed(cluster).run(Create { folder, committee, key }).map_err(data_error)?;
+    std::fs::rename(&beginning, &mark).and_then(|()| sync_folder(&mark)).map_err(unwritten)
+}
+
+/// Whether the making of a replica's data folder came to its end.
+///
+/// # Errors
+/// [`DataError::HalfBegun`]
+pub(crate) fn check_whole(home: &Home) -> Result<(), DataError> {
+    let beginning = home.beginning_file();
+    if beginning.exists() { Err(DataError::HalfBegun(beginning)) } else { Ok(()) }
 }
 
 /// Begins a data folder.

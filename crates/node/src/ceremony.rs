@@ -2,7 +2,6 @@
 //! files say, and why they can be believed, is in [`crate::config::genesis`].
 
 mod dealing;
-mod written;
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -20,10 +19,9 @@ use crate::config::{
     node_file_text, public_half,
 };
 
-use written::write_new;
+use crate::written::{failed, write_new, write_once};
 
 pub use dealing::{Checked, check, deal};
-pub use written::write_once;
 
 /// Writes a proposal to these owners with these values, the defaults of the others, and an identity
 /// that no other has. The file must not be there.
@@ -300,12 +298,4 @@ fn as_signed_before(file: &Path, cluster: &Cluster, home: &Home) -> Result<(), C
         })
         .collect();
     if findings.is_empty() { Ok(()) } else { Err(ConfigError { findings }) }
-}
-
-fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {
-    Finding {
-        what: format!("it could not be written: {error}"),
-        place: Place::File(path.to_owned()),
-        remedy: "see to the cause, remove what was made, and try again".to_owned(),
-    }
 }

@@ -17,6 +17,7 @@ use quorate_transport::PeerSocket;
 use tokio::net::TcpListener;
 
 use crate::accelerator::Device;
+use crate::begin;
 use crate::client::succession::Following;
 use crate::config::{
     Application, Cluster, Durability, Finding, HostPort, Keys, Loaded, Node, StateStore,
@@ -84,6 +85,7 @@ struct Sockets {
 impl Sockets {
     async fn open(loaded: &Loaded) -> Result<Self, LaunchError> {
         data::check_free(&loaded.node.storage.folder).map_err(StartError::Data)?;
+        begin::check_whole(&loaded.home).map_err(StartError::Data)?;
         let (transport, peer) = (loaded.cluster.transport, &loaded.node.listen.peer);
         let peer = PeerSocket::bind(transport, &peer.to_string())
             .await

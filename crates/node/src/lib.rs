@@ -22,3 +22,4 @@ pub mod testnet;
 pub mod tls;
 pub mod traces;
 pub mod watching;
+pub mod written;

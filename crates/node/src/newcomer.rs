@@ -2,13 +2,13 @@
 //! folder, and what an administrator needs to know of it. And the next key of a replica that is a
 //! member.
 
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use quorate_core::ReplicaId;
 use quorate_core::base::crypto::ClientSigner as _;
-use quorate_crypto::{ConsensusKey, SchemeName, SecretKey, key_file};
+use quorate_crypto::key_file::{self, KeyFileError};
+use quorate_crypto::{ConsensusKey, SchemeName, SecretKey};
 
 use crate::begin::begin_in;
 use crate::config::{
@@ -16,6 +16,7 @@ use crate::config::{
     node_file_text, public_half,
 };
 use crate::replica::keyring::beside;
+use crate::written::{replace, write_new};
 
 /// Who joins.
 #[derive(Clone, Debug)]
@@ -68,13 +69,14 @@ pub fn make(home: &Home, cluster: &Cluster, newcomer: &Newcomer) -> Result<Membe
     made.map_err(|error| failed(&error, &folder))?;
     write_new(&home.cluster_file(), &cluster.to_toml())?;
     write_new(&home.node_file(), &node)?;
-    write_new(&home.member_file(), &member.to_toml())?;
     let file = folder.join("consensus.key");
     key_file::write_consensus(&file, &consensus).map_err(|error| failed(&error, &file))?;
     let file = folder.join("transport.key");
     key_file::write(&file, &transport).map_err(|error| failed(&error, &file))?;
     let data = root.join("data");
     begin_in(home, &data, cluster, &consensus).map_err(|error| failed(&error, &data))?;
+    // Last: whom an administrator adds has its keys and can start.
+    write_new(&home.member_file(), &member.to_toml())?;
     Ok(member)
 }
 
@@ -125,8 +127,17 @@ pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigErr
                       that epoch. In an idle cluster, send two commands";
         Finding { what, place: Place::File(file.clone()), remedy: remedy.to_owned() }
     };
+    let path = home.next_file(which.name());
     let key = ConsensusKey::generate(scheme).map_err(|error| refused(error.to_string()))?;
-    key_file::write_consensus(&file, &key).map_err(|error| refused(error.to_string()))?;
+    let (key, exists) = match key_file::write_consensus(&file, &key) {
+        Ok(()) => (key, None),
+        // Whoever made that key may have been cut short before it told of it.
+        Err(error @ KeyFileError::Exists { .. }) => match key_file::read_consensus(&file, scheme) {
+            Ok(there) => (there, Some(error)),
+            Err(_) => return Err(refused(error.to_string()).into()),
+        },
+        Err(error) => return Err(refused(error.to_string()).into()),
+    };
     let mut member = Member {
         consensus_key: public_half(&in_use.consensus),
         transport_key: in_use.transport.public_key(),
@@ -140,15 +151,14 @@ pub fn next_key(loaded: &Loaded, which: NextKey) -> Result<MemberFile, ConfigErr
         }
     }
     let next = MemberFile { chain: cluster.chain_digest(), member };
-    let path = home.next_file(which.name());
-    std::fs::write(&path, next.to_toml()).map_err(|error| failed(&error, &path))?;
+    let text = next.to_toml();
+    if let Some(error) = exists
+        && std::fs::read(&path).is_ok_and(|told| told == text.as_bytes())
+    {
+        return Err(refused(error.to_string()).into());
+    }
+    replace(&path, &text)?;
     Ok(next)
-}
-
-fn write_new(path: &Path, text: &str) -> Result<(), Finding> {
-    std::fs::File::create_new(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| failed(&error, path))
 }
 
 fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {

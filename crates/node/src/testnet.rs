@@ -223,18 +223,19 @@ pub fn init(folder: &Path, replicas: usize, options: &Options) -> Result<Testnet
             .map_err(|error| failed(&std::io::Error::other(error), &data))?;
         homes.push(home);
     }
+    let mut administrator_keys = Vec::with_capacity(administrators.len());
+    for (number, key) in administrators.iter().enumerate() {
+        let file = folder.join(format!("{ADMINISTRATOR}{number}.key"));
+        written(key_file::write(&file, key), &file)?;
+        administrator_keys.push(file);
+    }
+    // Last: a folder with a client is whole.
     let client = Home::new(folder.join("client"));
     make_folder(&client.config_folder())?;
     write_new(&client.cluster_file(), &cluster_text)?;
     if let Some(program) = &options.service.program {
         let kept = serde_json::json!({ "program": program.to_string_lossy() });
         write_new(&folder.join(PROGRAM_FILE), &format!("{kept}\n"))?;
-    }
-    let mut administrator_keys = Vec::with_capacity(administrators.len());
-    for (number, key) in administrators.iter().enumerate() {
-        let file = folder.join(format!("{ADMINISTRATOR}{number}.key"));
-        written(key_file::write(&file, key), &file)?;
-        administrator_keys.push(file);
     }
     let http_addresses = ports.iter().map(|[_, _, http]| HostPort::loopback(*http)).collect();
     let warned = options.combination.warned();

@@ -54,6 +54,16 @@ fn every_home_loads_and_all_agree() {
         std::fs::remove_dir_all(&data).unwrap();
         begin(&loaded, &loaded.open_keys().unwrap()).unwrap();
         assert!(home.begun_file().exists() && data.join("wal").exists());
+        // Cut short before its last step, it is done again, whatever is there by then.
+        for file in ["lock", "wal/0000", "snapshots/offer"] {
+            std::fs::rename(home.begun_file(), home.beginning_file()).unwrap();
+            std::fs::create_dir_all(data.join("snapshots")).unwrap();
+            std::fs::write(data.join(file), "half").unwrap();
+            begin(&loaded, &loaded.open_keys().unwrap()).unwrap();
+            assert!(home.begun_file().exists() && !home.beginning_file().exists());
+            assert!(data.join("wal").exists() && !data.join("snapshots").exists());
+            assert!(!data.join("wal/0000").exists());
+        }
         assert_eq!(mode(&data), 0o700);
         // Lost data does not make it a new replica.
         std::fs::remove_dir_all(&data).unwrap();

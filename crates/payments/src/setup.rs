@@ -6,7 +6,8 @@
 //! FOLDER/wallet/config/payments.toml   wallet.key       the genesis belongs to this wallet
 //! ```
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -139,6 +140,9 @@ pub fn init(folder: &Path, nodes: usize, options: &Options) -> Result<Made, Setu
         nodes: keys.iter().zip(&ports).map(node).collect(),
     };
     let text = network.to_toml();
+    // First: no node runs without an owner of what there is.
+    make_home(&wallet, &text)?;
+    key_file::write(&wallet_key(&wallet), &owner)?;
     let mut homes = Vec::with_capacity(nodes);
     for (id, key) in keys.iter().enumerate() {
         let home = folder.join(format!("node-{id}"));
@@ -146,12 +150,10 @@ pub fn init(folder: &Path, nodes: usize, options: &Options) -> Result<Made, Setu
         key_file::write(&home.join("config").join("transport.key"), key)?;
         homes.push(home);
     }
-    make_home(&wallet, &text)?;
-    key_file::write(&wallet_key(&wallet), &owner)?;
     Ok(Made { network, nodes: homes, wallet })
 }
 
-/// Makes a home with the network's file.
+/// Makes a home with the network's file, which is there as a whole or not at all.
 ///
 /// # Errors
 /// [`SetupError::Io`]
@@ -160,9 +162,15 @@ pub fn make_home(home: &Path, network: &str) -> Result<(), SetupError> {
     let folder = home.join("config");
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(io(&folder))?;
-    let written =
-        std::fs::File::create_new(&file).and_then(|mut file| file.write_all(network.as_bytes()));
-    written.map_err(io(&file))
+    if file.exists() {
+        return Err(io(&file)(ErrorKind::AlreadyExists.into()));
+    }
+    let part = file.with_extension("part");
+    let written = File::create(&part).and_then(|mut whole| {
+        whole.write_all(network.as_bytes())?;
+        whole.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&part, &file)).map_err(io(&file))
 }
 
 fn io(path: &Path) -> impl Fn(std::io::Error) -> SetupError {

@@ -264,6 +264,7 @@ pub fn launch_failure(error: &LaunchError, loaded: &Loaded) -> Failure {
                 (Exit::Usage, "give this replica its own data folder (storage.folder in node.toml)")
             }
             DataError::NotLost(_) => (Exit::Usage, "start without --rejoin-after-data-loss"),
+            DataError::HalfBegun(_) => (Exit::Usage, "run `quorate init` as the message says"),
             DataError::HalfRestored(_) | DataError::OtherBeginning { .. } => {
                 (Exit::Usage, "run `quorate restore` as the message says")
             }

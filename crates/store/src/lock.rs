@@ -9,6 +9,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// The name of the file that is locked.
+pub const FILE: &str = "lock";
+
 /// Holds a data folder for this process until it is dropped.
 #[derive(Debug)]
 pub struct FolderLock {
@@ -53,7 +56,7 @@ impl FolderLock {
         std::fs::create_dir_all(&folder).map_err(failed)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(folder.join("lock")).map_err(failed)?;
+        let mut file = options.open(folder.join(FILE)).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

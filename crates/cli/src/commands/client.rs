@@ -17,6 +17,7 @@ use quorate_node::client::change::ChangeError;
 use quorate_node::client::rights::{self, DirectiveError};
 use quorate_node::config::schema::{Kind, Value};
 use quorate_node::config::{ByteSize, Finding, Place};
+use quorate_node::written::replace;
 use serde_json::json;
 
 use self::quota::Quota;
@@ -220,10 +221,8 @@ fn approve(signing: &Signing, file: &Path, format: Format) -> Result<(), Failure
         return Err(Failure::new(Exit::Usage, Finding { what, place, remedy }));
     }
     let directive = signed(&known, read(file)?, &administrators);
-    let new = file.with_extension("new");
-    let written = std::fs::write(&new, directive.to_command());
-    let written = written.and_then(|()| std::fs::rename(&new, file));
-    written.map_err(|error| Failure::io(error, file, "see to the folder"))?;
+    replace(file, &directive.to_command())
+        .map_err(|finding| Failure::new(Exit::Failed, finding))?;
     told_of(&known, &directive, format)
 }
 

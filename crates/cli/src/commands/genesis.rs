@@ -11,6 +11,7 @@ use quorate_core::Digest;
 use quorate_node::ceremony;
 use quorate_node::config::HostPort;
 use quorate_node::config::genesis::{Proposal, seal};
+use quorate_node::written::write_once;
 use serde_json::json;
 
 use crate::arguments::HomeArgument;
@@ -156,7 +157,7 @@ fn join(arguments: &JoinArguments, format: Format) -> Result<(), Failure> {
 fn sealed(arguments: &SealArguments, format: Format) -> Result<(), Failure> {
     let SealArguments { file, members, dealt, out } = arguments;
     let cluster = seal(&Proposal::load(file)?, &dealt.files(members))?;
-    ceremony::write_once(out, &cluster.to_toml()).map_err(arguments::usage)?;
+    write_once(out, &cluster.to_toml()).map_err(arguments::usage)?;
     let (genesis, chain) = (cluster.genesis_digest(), cluster.chain_digest());
     match format {
         Format::Table => {

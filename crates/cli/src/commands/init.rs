@@ -33,10 +33,9 @@ pub fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> {
                  --rejoin-after-data-loss",
             ),
             BeginError::Committee(_) => (Exit::Usage, "correct cluster.toml"),
-            BeginError::Io { .. } => (
-                Exit::Failed,
-                "see to the disk (space, permissions), remove the data folder, and try again",
-            ),
+            BeginError::Io { .. } => {
+                (Exit::Failed, "see to the disk (space, permissions), and try again")
+            }
         };
         let place = Place::File(data.clone());
         Failure::new(exit, Finding { what: error.to_string(), place, remedy: remedy.to_owned() })

@@ -304,8 +304,12 @@ fn send(arguments: &Send, format: Format) -> Result<(), Failure> {
     let body = body.map_err(|error| usage(&error))?;
     let payment = body.sign(&connection.network.chain(), &[&key]).map_err(|error| usage(&error))?;
     let id = payment.id();
+    let home = arguments.asked.home.home().root().display().to_string();
+    let why = format!("quorate wallet why --home {home} {id}");
+    // Said before it is handed in: whoever is cut short then knows what to ask for.
+    eprintln!("handing in payment {id}; to see what becomes of it: {why}");
     let bytes = Bytes::from(payment.to_bytes());
-    let state = submit(&mut connection, bytes, arguments.wait)?;
+    let state = submit(&mut connection, bytes, arguments.wait, &why)?;
     match format {
         Format::Table => print(&format!("{id} {state}\n"))?,
         Format::Json => {
@@ -315,19 +319,16 @@ fn send(arguments: &Send, format: Format) -> Result<(), Failure> {
     if state == "accepted" {
         return Ok(());
     }
-    let home = arguments.asked.home.home().root().display().to_string();
-    let remedy = format!(
-        "it may yet be accepted, so send nothing else until it is; ask: quorate wallet why --home \
-         {home} {id}"
-    );
+    let remedy = format!("it may yet be accepted, so send nothing else until it is; ask: {why}");
     Err(failure(Exit::Failed, "the payment is still pending", &connection.file, &remedy))
 }
 
-/// Hands a payment in, and waits for what becomes of it.
+/// Hands a payment in, and waits for what becomes of it; `why` is the command that tells it later.
 fn submit(
     connection: &mut Connection,
     payment: Bytes,
     wait: Duration,
+    why: &str,
 ) -> Result<&'static str, Failure> {
     let Connection { runtime, client, .. } = connection;
     let asked = runtime.block_on(async {
@@ -357,7 +358,11 @@ fn submit(
             Err(connection.failed(format!("the payment is rejected: {why}")))
         }
         Ok(_) => Err(connection.foreign()),
-        Err(error) => Err(connection.failed(error)),
+        Err(error) => {
+            let what = format!("the payment was handed in, and its node says no more: {error}");
+            let remedy = format!("it may be accepted: before you pay again, ask: {why}");
+            Err(failure(Exit::Failed, what, &connection.file, &remedy))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod ports;
 pub mod probe;
 pub mod writers;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
@@ -49,6 +50,8 @@ pub struct Cluster {
     processes: Vec<Option<Process>>,
     folder: TempDir,
     settings: Vec<String>,
+    /// The last block that each replica showed.
+    heights: Mutex<BTreeMap<usize, u64>>,
     _ports: TcpListener,
     _turn: MutexGuard<'static, ()>,
 }
@@ -115,6 +118,7 @@ impl Cluster {
             runtime,
             folder,
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            heights: Mutex::default(),
             _ports: held,
             _turn: turn,
         }

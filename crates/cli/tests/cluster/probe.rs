@@ -58,11 +58,13 @@ impl Probe {
         }
     }
 
-    /// The heights of the first and the last decided block that can be had.
-    pub async fn span(&mut self) -> Option<(u64, u64)> {
+    /// The heights of the first and the last decided block that can be had. The search for the last
+    /// one begins at `known`; at the first one if that is not there, as after a loss of data.
+    pub async fn span(&mut self, known: u64) -> Option<(u64, u64)> {
         let first = self.pull(1, 1).await?.first()?.block.height.0;
-        let has = async |height: u64| Some(!self.pull(height, 1).await?.is_empty());
-        Some((first, last_from(first, has).await?))
+        let mut has = async |height: u64| Some(!self.pull(height, 1).await?.is_empty());
+        let from = if known > first && has(known).await? { known } else { first };
+        Some((first, last_from(from, has).await?))
     }
 }
 
@@ -98,9 +100,14 @@ impl Cluster {
         height.unwrap_or_default()
     }
 
-    /// The first and the last block that `replica` can show.
+    /// The first and the last block that `replica` can show. Under load each question takes its
+    /// time, so the search goes on where the last one ended.
     pub fn span(&self, replica: usize) -> Option<(u64, u64)> {
-        self.runtime.block_on(async { Probe::connect(self, replica).await?.span().await })
+        let known = self.heights.lock().unwrap().get(&replica).copied().unwrap_or_default();
+        let asked = async { Probe::connect(self, replica).await?.span(known).await };
+        let span = self.runtime.block_on(asked)?;
+        self.heights.lock().unwrap().insert(replica, span.1);
+        Some(span)
     }
 
     /// The block that `replica` has decided at `height`.

@@ -236,6 +236,9 @@ fn a_replica_gets_its_state_back_after_members_changed() {
     cluster.start_replica(2, &["--rejoin-after-data-loss"]);
     let from = format!("state recovered at height {made}");
     assert!(cluster.log_text(2).contains(&from), "{from}: {}", cluster.log_text(2));
+    // Before it has its testimonies it executes nothing. Behind them it abstains for some views.
+    let height = cluster.height(0);
+    cluster.wait_for_height(2, height);
     writers.wait_for(2000);
     // Without its votes nothing is decided now.
     cluster.kill(3);

@@ -36,8 +36,12 @@ impl Lines {
             .unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert!(line.starts_with("watching from height "), "{line}");
+        while !line.starts_with("watching from height ") {
+            // A replica that is slow to answer is a warning.
+            assert!(line.is_empty() || line.starts_with("warning: "), "{line}");
+            line.clear();
+            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended");
+        }
         // What it warns of is not read, and must not hold it up.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let lines = lines(child.stdout.take().unwrap());

@@ -148,10 +148,11 @@ fn members_killed_in_a_generation_come_to_the_same_share() {
     let key = secrets(&cluster, 1, "generation");
     assert_eq!(key.len(), 1, "{key:?}");
     let promotes = submits(&cluster, &file);
+    let mut standing = Value::Null;
     wait_until("all others have dealt", || {
-        generating(&cluster)["dealt"] == serde_json::json!([0, 2, 3, 4])
+        standing = generating(&cluster);
+        standing["dealt"] == serde_json::json!([0, 2, 3, 4])
     });
-    let standing = generating(&cluster);
     assert_eq!(standing["must_qualify"], 4, "{standing}");
     let mut waiting = standing["waiting"].as_array().into_iter().flatten();
     assert!(waiting.any(|it| it["replica"] == 1), "{standing}");
@@ -216,19 +217,25 @@ fn a_dealer_that_cheats_is_named_and_the_others_make_the_key() {
     let promotes = submits(&cluster, &file);
     wait_until("the generation is under way", || generating(&cluster)["serial"] == 1);
     let members = committee(&cluster);
-    let said = cluster.runtime.block_on(generation::told(&members, None));
-    let told = generation::witnessed(&members, &said).unwrap();
-    let plan = told.current.unwrap().plan().clone();
+    let mut plan = None;
+    // Dealings are being ordered: members at work differ for a moment.
+    wait_until("members agree on its plan", || {
+        let said = cluster.runtime.block_on(generation::told(&members, None));
+        let told = generation::witnessed(&members, &said);
+        plan = told.and_then(|told| Some(told.current.as_ref()?.plan().clone()));
+        plan.is_some()
+    });
+    let plan = plan.unwrap();
     let victim = plan.place(quorate_core::ReplicaId(0)).unwrap();
     deal_wrongly(&cluster, &plan, 3, &[victim]);
     let disqualified = serde_json::json!([{ "replica": 3, "shown_by": 0 }]);
     wait_until("the victim shows it", || generating(&cluster)["disqualified"] == disqualified);
-    let text = {
+    wait_until("the status says it in words", || {
         let mut command = quorate();
         command.args(["member", "status", "--home"]).arg(cluster.folder().join("client"));
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
-    };
-    assert!(text.contains("replica 3 is disqualified: it dealt replica 0 a share"), "{text}");
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        text.contains("replica 3 is disqualified: it dealt replica 0 a share")
+    });
     // It deals rightly from now on, which counts no more; the key is that of the others.
     cluster.start_replica(3, &[]);
     assert_eq!(json(&ended(promotes))["epoch"].as_u64(), Some(2));

@@ -208,9 +208,11 @@ fn begin(ceremony: &Ceremony) {
         client.read_line(&mut line).unwrap();
         line == "+OK\r\n"
     });
-    // They are what `status` finds, too.
-    let status = quorate().args(["status", "--home"]).arg(folder.join("replica")).output();
-    assert!(status.unwrap().status.success());
+    // They are what `status` finds, too. One that is busy may not answer in time.
+    wait_until("the status of an owner's replica is told", || {
+        let status = quorate().args(["status", "--home"]).arg(folder.join("replica")).output();
+        status.unwrap().status.success()
+    });
 }
 
 /// A replica whose `cluster.toml` is not the signed one does not start, and its owner is told why.

@@ -1,6 +1,7 @@
 //! Payments by real nodes: wallets pay, one spends twice, a third of the nodes is killed and comes
 //! back.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Stdio};
@@ -144,13 +145,15 @@ impl Net {
         self.runtime.block_on(client.send(&question)).unwrap()
     }
 
-    /// Waits until a payment that was handed in is accepted.
-    fn accepted(&self, client: &mut Client, number: u64) -> TransactionId {
-        match self.runtime.block_on(client.answer(number, DEADLINE)).unwrap() {
-            Answer::Taken(_) => self.accepted(client, number),
-            Answer::Accepted(id) => id,
-            other => panic!("{other:?}"),
-        }
+    /// Waits until the payments of these questions are accepted.
+    fn accepted(
+        &self,
+        client: &mut Client,
+        numbers: impl IntoIterator<Item = u64>,
+    ) -> Vec<TransactionId> {
+        let numbers: BTreeSet<u64> = numbers.into_iter().collect();
+        let all = async { tokio::time::timeout(DEADLINE, all_accepted(client, numbers)).await };
+        self.runtime.block_on(all).expect("all are accepted in time")
     }
 
     /// What a node knows of a transaction.
@@ -167,6 +170,24 @@ impl Net {
     }
 }
 
+/// What is accepted of these questions, when all is. That comes in any order.
+async fn all_accepted(client: &mut Client, mut left: BTreeSet<u64>) -> Vec<TransactionId> {
+    let mut accepted = Vec::new();
+    while !left.is_empty() {
+        let (number, answer) = client.receive().await.unwrap();
+        match answer {
+            _ if !left.contains(&number) => {}
+            Answer::Taken(_) => {}
+            Answer::Accepted(id) => {
+                left.remove(&number);
+                accepted.push(id);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    accepted
+}
+
 fn somebody(number: u8) -> Address {
     Address::of(&SecretKey::from_seed(&[number; 32]).public_key())
 }
@@ -179,7 +200,7 @@ fn a_third_that_is_killed_comes_back_and_nothing_accepted_is_lost() {
     let pay = |net: &Net, client: &mut Client, outputs: &[OutputId], to| {
         let pay = |output: &OutputId| net.submit(client, &net.payment(*output, somebody(to)));
         let numbers: Vec<_> = outputs.iter().map(pay).collect();
-        numbers.into_iter().map(|number| net.accepted(client, number)).collect::<Vec<_>>()
+        net.accepted(client, numbers)
     };
     let mut accepted = pay(&net, &mut client, &outputs[..10], 1);
     // Two of seven: the others need not accept anything meanwhile, and must not lose anything.
@@ -191,7 +212,7 @@ fn a_third_that_is_killed_comes_back_and_nothing_accepted_is_lost() {
     for node in [5, 6] {
         net.start_node(node);
     }
-    accepted.push(net.accepted(&mut client, number));
+    accepted.extend(net.accepted(&mut client, [number]));
     net.await_all("every node takes part", |status| status["ready"] == true);
     accepted.extend(pay(&net, &mut client, &outputs[11..20], 3));
     // And all at once.
@@ -231,9 +252,7 @@ fn a_node_that_stood_still_catches_up_by_itself() {
     let pay = |client: &mut Client, outputs: &[OutputId]| {
         let pay = |output: &OutputId| net.submit(client, &net.payment(*output, somebody(1)));
         let numbers: Vec<_> = outputs.iter().map(pay).collect();
-        for number in numbers {
-            net.accepted(client, number);
-        }
+        net.accepted(client, numbers);
     };
     pay(&mut client, &outputs[..5]);
     net.signal(6, Signal::STOP);
@@ -260,7 +279,7 @@ fn of_two_payments_of_one_output_at_most_one_is_accepted() {
         net.submit(&mut second, other);
     }
     let honest = net.submit(&mut first, &net.payment(outputs[3], somebody(3)));
-    net.accepted(&mut first, honest);
+    net.accepted(&mut first, [honest]);
     for [one, other] in &pairs {
         let accepted = |id: &TransactionId| {
             (0..NODES).filter(|node| net.state(*node, id)["state"] == "accepted").count()

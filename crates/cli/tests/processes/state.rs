@@ -36,16 +36,21 @@ fn metric(cluster: &Cluster, replica: usize, name: &str) -> f64 {
     value.and_then(|value| value.parse().ok()).expect("a number")
 }
 
+/// Whether a replica has kept a state: what it offers others is written after that, behind the
+/// checkpoint and what is beside it.
+fn has_kept_state(cluster: &Cluster, replica: usize) -> bool {
+    cluster.data(replica).join("snapshots/offer").exists()
+}
+
 #[test]
 fn replicas_on_disk_and_in_memory_agree_through_kills() {
     let mut cluster = mixed(&["storage.snapshot_every=150", "view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 4, SHAPE);
     writers.wait_for(500);
-    // A replica that is killed before it has kept a state once has none to go on from. The third is
-    // begun when the first is long on disk.
-    while ON_DISK.into_iter().any(|replica| cluster.height(replica) < 3 * 150) {
-        writers.wait_for(100);
-    }
+    // A replica that is killed before it has kept a state once has none to go on from.
+    wait_until("each of them has kept a state", || {
+        ON_DISK.into_iter().all(|replica| has_kept_state(&cluster, replica))
+    });
     for replica in [2, 0, 3, 2, 3] {
         // The others are just a quorum: replicas of both kinds vote for each block, and none votes
         // for a state root that it has not computed itself.
@@ -87,17 +92,14 @@ fn a_start_goes_on_from_disk_and_may_change_sides() {
     let mut cluster = mixed(&["storage.snapshot_every=100", "view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 3, SHAPE);
     writers.wait_for(5000);
-    // How full blocks are is the machine's affair.
-    while ALL.into_iter().any(|replica| cluster.height(replica) < 3 * 100) {
-        writers.wait_for(100);
-    }
+    // One that is killed before it has kept a state goes on from the first block. How full blocks
+    // are is the machine's affair. The blocks behind a state show its root: so writers go on.
+    wait_until("each has kept a state", || {
+        ALL.into_iter().all(|replica| has_kept_state(&cluster, replica))
+    });
     let written = writers.finish(&cluster);
     cluster.wait_until_equal(&ALL);
-    // One that is killed before it has kept a state goes on from the first block.
     let (own, other) = (|replica| kinds(replica).0, |replica| kinds(replica).1);
-    wait_until("each has kept a state", || {
-        ALL.into_iter().all(|replica| snapshots(&cluster, replica, own(replica)) > 0)
-    });
     cluster.kill_all();
     ALL.into_iter().for_each(|replica| start(&mut cluster, replica));
     let executed = |replica| metric(&cluster, replica, "quorate_committed_commands_total");
@@ -156,7 +158,7 @@ fn a_damaged_state_is_refused_and_taken_over_from_others_once_it_is_removed() {
     assert_written(&cluster, SHAPE, &written);
     cluster.wait_until_equal(&ALL);
     let log = cluster.log_text(3);
-    assert!(log.contains("missing blocks are fetched from the other replicas"), "{log}");
+    assert!(log.contains("there is no kept state, and no snapshot to build it from"), "{log}");
 }
 
 /// Nobody has snapshots, and no log reaches back far enough: a checkpoint becomes one when somebody

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::cluster::Cluster;
 use crate::cluster::writers::{Shape, Writers, assert_written};
+use crate::cluster::{Cluster, quorate};
 
 const SHAPE: Shape = Shape { frame: 10, value_bytes: 64, keys: u64::MAX };
 
@@ -38,6 +38,28 @@ fn told_to_stop_it_ends_well_and_the_folder_is_one_process_s() {
         cluster.start_replica(replica, &[]);
         writers.wait_for(20);
     }
+    let written = writers.finish(&cluster);
+    assert_written(&cluster, SHAPE, &written);
+}
+
+/// A process that makes the data folder may be killed: until it is made to its end, nothing starts.
+#[test]
+fn a_data_folder_that_is_half_made_is_made_again() {
+    let mut cluster = Cluster::new(&[], &[]);
+    let config = cluster.home(1).join("config");
+    fs::rename(config.join("begun"), config.join("beginning")).unwrap();
+    fs::remove_file(newest_segment(&cluster, 1)).unwrap();
+    for arguments in [&[][..], &["--rejoin-after-data-loss"]] {
+        let refused = cluster.refused(1, arguments);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains("cut short here; run it again"), "{}", refused.stderr);
+    }
+    let made = quorate().args(["init", "--home"]).arg(cluster.home(1)).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // Two of the others do not suffice.
+    (0..3).for_each(|replica| cluster.start_replica(replica, &[]));
+    let writers = Writers::start(&cluster, 1, SHAPE);
+    writers.wait_for(20);
     let written = writers.finish(&cluster);
     assert_written(&cluster, SHAPE, &written);
 }

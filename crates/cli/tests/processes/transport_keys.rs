@@ -35,6 +35,12 @@ fn next_transport_key(cluster: &Cluster, replica: usize) -> (String, PublicKey) 
     let made = json(&command.output().unwrap());
     let file = home.join("config/next-transport-key.toml").display().to_string();
     assert_eq!(made["next_key"], *file);
+    // Cut short before it told of the key, it tells of the same one. It never makes a second.
+    let told = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "half").unwrap();
+    assert_eq!(json(&command.output().unwrap()), made);
+    assert_eq!(std::fs::read(&file).unwrap(), told);
+    assert!(!command.output().unwrap().status.success());
     let secret = key_file::read(&home.join("config/transport.key.next")).unwrap();
     assert_eq!(made["transport_key"], Digest(secret.public_key().0).to_string());
     (file, secret.public_key())

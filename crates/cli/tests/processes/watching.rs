@@ -81,12 +81,12 @@ fn a_killed_replica_is_named_by_top_and_by_the_dashboard() {
     };
     assert!(list.iter().any(shown), "{blocks}");
     let mut text = String::new();
-    // A replica that is busy may not answer it in time.
-    wait_until("it sees all four", || {
+    // A replica that is busy may not answer it in time, or be missed by another for a moment.
+    wait_until("it sees all four, and nothing wrong", || {
         text = top(&cluster);
         text.contains("4 of 4 replicas ready")
+            && text.contains("nothing is wrong that a replica can see")
     });
-    assert!(text.contains("nothing is wrong that a replica can see"), "{text}");
 
     cluster.kill(2);
     wait_until("the others miss it", || {
@@ -165,15 +165,13 @@ fn status_and_top_show_the_token_and_know_the_certificate() {
         let text = [&output.stdout[..], &output.stderr].concat();
         String::from_utf8_lossy(&text).into_owned()
     };
-    let status = ask("status", &both);
-    assert!(status.status.success(), "{}", told(&status));
-    assert!(told(&status).contains("ready"), "{}", told(&status));
-    let shown = ask("top", &both);
-    assert!(
-        shown.status.success() && told(&shown).contains("1 of 4 replicas ready"),
-        "{}",
-        told(&shown)
-    );
+    // A replica that is busy may not answer in time.
+    for (command, expected) in [("status", "ready"), ("top", "1 of 4 replicas ready")] {
+        wait_until(&format!("{command} says: {expected}"), || {
+            let said = ask(command, &both);
+            said.status.success() && told(&said).contains(expected)
+        });
+    }
     for (flags, expected) in [
         (&[("--ca", &certificate)][..], "name the file with --token-file"),
         (&[("--token-file", &wrong), ("--ca", &certificate)], "name the file with --token-file"),
@@ -181,9 +179,11 @@ fn status_and_top_show_the_token_and_know_the_certificate() {
         (&[("--token-file", &token)], "does not answer"),
     ] {
         for command in ["status", "top"] {
-            let said = told(&ask(command, flags));
-            assert!(said.contains(expected), "{command} {flags:?}: {said}");
-            assert!(!said.contains("replicas ready"), "{command} {flags:?}: {said}");
+            wait_until(&format!("{command} {flags:?} says: {expected}"), || {
+                let said = told(&ask(command, flags));
+                assert!(!said.contains("replicas ready"), "{command} {flags:?}: {said}");
+                said.contains(expected)
+            });
         }
     }
 }

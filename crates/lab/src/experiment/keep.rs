@@ -74,24 +74,35 @@ pub fn keep(
         move |source| KeepError::Io { path, source }
     };
     fs::create_dir_all(to).map_err(io(to))?;
-    for entry in fs::read_dir(to).map_err(io(to))?.flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "svg") || path.ends_with(RUNS) {
-            fs::remove_file(&path).map_err(io(&path))?;
-        }
-    }
-    let write = |name: &str, text: &str| {
+    // Each file is replaced whole: whoever is cut short has files of both, and none in part.
+    let part = to.join("part");
+    let place = |name: &str| {
         let path = to.join(name);
-        fs::write(&path, text).map_err(io(&path))
+        fs::rename(&part, &path).map_err(io(&path))
+    };
+    let write = |name: &str, text: &str| {
+        fs::write(&part, text).map_err(io(&part))?;
+        place(name)
     };
     write(STUDY, text)?;
     write("runs.csv", &runs_csv(rows))?;
     for picture in &pictures {
         write(&format!("{}.svg", picture.name), &picture.svg)?;
     }
-    let (mut lines, _) = Lines::open::<Row>(&to.join(RUNS))?;
+    fs::write(&part, "").map_err(io(&part))?;
+    let (mut lines, _) = Lines::open::<Row>(&part)?;
     for row in &kept {
         lines.append(row)?;
+    }
+    place(RUNS)?;
+    for entry in fs::read_dir(to).map_err(io(to))?.flatten() {
+        let path = entry.path();
+        let is_old = path
+            .file_stem()
+            .is_some_and(|stem| pictures.iter().all(|picture| picture.name.as_str() != stem));
+        if is_old && path.extension().is_some_and(|extension| extension == "svg") {
+            fs::remove_file(&path).map_err(io(&path))?;
+        }
     }
     Ok(())
 }

@@ -62,9 +62,9 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
                     report.honest.to_string(),
                 ]);
             }
-            let state = if attacked { "attacked" } else { "in peace" };
+            let which = if attacked { "the attacked payment" } else { "in peace, the median one" };
             bars.push(Bar {
-                label: format!("{name}, {state}"),
+                label: format!("{name}: {which}"),
                 parts: vec![(0, longest / 1e3)],
                 range: None,
             });
@@ -77,8 +77,7 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
             }
         }
     }
-    let title =
-        format!("A payment until all nodes accepted it, n = {nodes}; the slowest run, or its end");
+    let title = format!("Until all of {nodes} nodes accepted a payment: the slowest of the runs");
     let svg = Bars { title: title.clone(), label: "seconds".to_owned(), bars, colours: Vec::new() }
         .draw()?;
     let picture = Picture { name: "liveness".to_owned(), title, svg };

@@ -146,7 +146,7 @@ fn frontier(request: &Request) -> Result<(Table, Picture, Option<usize>), StudyE
         };
         Ok(colours::run(&setting, Kind::Snowball, 500, 120_000_000_000)?)
     })?;
-    let (mut line, mut first) = (Vec::new(), None);
+    let (mut succeed, mut hang, mut first) = (Vec::new(), Vec::new(), None);
     for (percent, reports) in shares.into_iter().zip(reports.chunks(runs as usize)) {
         let broken = reports.iter().filter(|report| report.is_unsafe()).count();
         let undecided = reports.iter().filter(|report| report.decided < report.correct).count();
@@ -155,8 +155,12 @@ fn frontier(request: &Request) -> Result<(Table, Picture, Option<usize>), StudyE
         if broken > 0 && first.is_none() {
             first = Some(percent);
         }
-        let share = 100.0 * broken as f64 / runs as f64;
-        line.push(LinePoint { x: percent as f64, y: share, x_range: None, y_range: None });
+        let point = |count: usize| {
+            let (x, y) = (percent as f64, 100.0 * count as f64 / runs as f64);
+            LinePoint { x, y, x_range: None, y_range: None }
+        };
+        succeed.push(point(broken));
+        hang.push(point(undecided));
         table.row([
             percent.to_string(),
             runs.to_string(),
@@ -165,15 +169,16 @@ fn frontier(request: &Request) -> Result<(Table, Picture, Option<usize>), StudyE
             format!("{:.1}", bound.log10),
         ]);
     }
-    let title = "Double spends that succeed, n = 100, k = 10, alpha = 8, beta = 150 (Snowball)";
+    let title = "Double spends, n = 100, k = 10, alpha = 8, beta = 150 (Snowball)";
+    let line = |label: &str, points| Line { label: label.to_owned(), points };
     let svg = Lines {
         title: title.to_owned(),
         x: Axis::from_zero("faulty nodes, %", 90.0, 9),
         y: Axis::from_zero("runs, %", 100.0, 5),
-        lines: vec![Line {
-            label: "they tell each side that it is right".to_owned(),
-            points: line,
-        }],
+        lines: vec![
+            line("both spends accepted", succeed),
+            line("not all decided after two minutes", hang),
+        ],
         shaded: vec![(0.0, 20.0)],
         shade: "promised".to_owned(),
         marked: Vec::new(),

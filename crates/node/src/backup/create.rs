@@ -9,6 +9,7 @@ use quorate_core::ledger::execution::{Restoring, SnapshotError};
 use quorate_core::replica::message::MAX_BLOCKS_SENT;
 use quorate_core::{Committee, Digest, Height, ReplicaId};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
 use super::BackupError;
 use super::application::Application;
@@ -33,6 +34,8 @@ const FEW_BLOCKS: usize = MAX_BLOCKS_SENT / 2;
 const MOST_REPLACED: u32 = 10;
 /// How long a replica has to offer its newest state.
 const OFFERED_WITHIN: Duration = Duration::from_secs(10);
+/// How long the others have once one has offered a state that a quorum stands for.
+const OTHERS_WITHIN: Duration = Duration::from_secs(1);
 const SEE_TO_REPLICAS: &str = "see that the replicas run, and that cluster.toml is theirs";
 
 /// What a backup added to its folder.
@@ -218,27 +221,27 @@ impl<'a> Source<'a> {
     }
 
     /// The newest states that replicas have, the highest first, and who has each. All are asked at
-    /// the same time: by the time that a silent one is given up, others have newer states.
+    /// the same time, and whoever is silent is not waited for once there is one: by the time that
+    /// it is given up, the others have newer states, and no more those that they offered.
     async fn offers(&self) -> Vec<Offer> {
         let chain = self.committee.chain();
         let mut asking = JoinSet::new();
         for (replica, address) in self.replicas.iter().cloned() {
             asking.spawn(async move {
-                let offer = async {
-                    let dialled = SnapshotSource::dial(replica, address.clone(), chain).await;
-                    dialled.ok()?.offer().await.ok()
-                };
-                let bytes = tokio::time::timeout(OFFERED_WITHIN, offer).await.ok()??;
+                let dialled = SnapshotSource::dial(replica, address.clone(), chain).await;
+                let bytes = dialled.ok()?.offer().await.ok()?;
                 Some((replica, address, bytes))
             });
         }
         let committee = |epoch| (epoch == self.committee.epoch()).then(|| self.committee.clone());
         let mut offers = Vec::new();
-        while let Some(told) = asking.join_next().await {
+        let mut until = Instant::now() + OFFERED_WITHIN;
+        while let Ok(Some(told)) = timeout_at(until, asking.join_next()).await {
             let Ok(Some((replica, address, bytes))) = told else { continue };
             // Whoever offers something else is behind, or lies.
             if let Ok(offered) = offered::check(self.cluster, &committee, &bytes) {
                 offers.push(Offer { offered, bytes, replica, address });
+                until = until.min(Instant::now() + OTHERS_WITHIN);
             }
         }
         offers.sort_by_key(|offer| (std::cmp::Reverse(offer.offered.height), offer.replica));

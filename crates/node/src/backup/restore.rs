@@ -205,11 +205,7 @@ pub fn cluster(
     out: &Path,
     new: NewCluster,
 ) -> Result<Testnet, BackupError> {
-    let is_there = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
-    if is_there || out.is_file() {
-        let remedy = "name another folder: homes are never written over";
-        return Err(BackupError::refused("there is something already", out, remedy));
-    }
+    refuse_what_is_there(out)?;
     let NewCluster { replicas, height, options } = new;
     let way = backup.way(height, folder)?;
     let state = backup.execute(&way, folder)?;
@@ -256,6 +252,24 @@ pub fn cluster(
         BackupError::failed(error, out, "see to the disk (space, permissions), and do it again")
     })?;
     Ok(moved(made, &part, out))
+}
+
+fn refuse_what_is_there(out: &Path) -> Result<(), BackupError> {
+    if out.join(PART_MARK).exists() {
+        // It got its name when all was durable.
+        fs::remove_file(out.join(PART_MARK)).map_err(|error| {
+            BackupError::failed(error, out, "see to the folder's permissions, and do it again")
+        })?;
+        let what = "an earlier restore made these homes, and was cut short before it said so";
+        let remedy = "they are whole: use them, or name another folder";
+        return Err(BackupError::refused(what, out, remedy));
+    }
+    let is_there = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+    if is_there || out.is_file() {
+        let remedy = "name another folder: homes are never written over";
+        return Err(BackupError::refused("there is something already", out, remedy));
+    }
+    Ok(())
 }
 
 /// A cluster that orders and replicates as another one.

@@ -11,10 +11,10 @@ use quorate_crypto::bls::threshold::generation::{DecryptionKey, ShareError};
 use quorate_crypto::key_file::{self, KeyFileError};
 use quorate_crypto::{ConsensusKey, SchemeName};
 
-use super::written::{remove, replace};
-use super::{CONSENSUS, TRANSPORT, failed, misplaced, unread, write_once};
+use super::{CONSENSUS, TRANSPORT, misplaced, unread};
 use crate::config::genesis::{Files, KeyGeneration, Owner, Proposal, begin, generate};
 use crate::config::{ConfigError, Finding, Home, Place};
+use crate::written::{failed, remove, replace, write_once};
 
 /// What an owner found in the dealings of all.
 #[derive(Clone, Debug)]

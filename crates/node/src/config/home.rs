@@ -110,6 +110,13 @@ impl Home {
         self.config_folder().join("administrator.key")
     }
 
+    /// There while the replica's data folder is made. What was made then is no replica's yet: it
+    /// does not start, and the next attempt makes it anew.
+    #[must_use]
+    pub fn beginning_file(&self) -> PathBuf {
+        self.config_folder().join("beginning")
+    }
+
     /// This process's own configuration.
     #[must_use]
     pub fn node_file(&self) -> PathBuf {

@@ -27,7 +27,7 @@ pub use quorate_journal::Owner;
 use quorate_journal::{Disks, OpenError, Opened};
 use quorate_store::disk::FileDisk;
 use quorate_store::lazy_trie;
-use quorate_store::lock::{FolderLock, LockError};
+use quorate_store::lock::{FILE as LOCK, FolderLock, LockError};
 use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal;
 
@@ -96,6 +96,9 @@ pub enum DataError {
         folder = .0.display()
     )]
     HalfRestored(PathBuf),
+    /// The data folder was not made to its end.
+    #[error("{}: `quorate init` was cut short here; run it again", .0.display())]
+    HalfBegun(PathBuf),
     /// The chain begins with a state from a backup, and another one is here.
     #[error(
         "{folder}: this chain begins with a state restored from a backup (`restored` in \
@@ -224,6 +227,26 @@ pub fn bring_into_memory<T: Types>(
         std::fs::remove_dir_all(&gone).map_err(io(&gone))?;
     }
     Ok(notes)
+}
+
+/// Empties a data folder, but for its lock.
+///
+/// # Errors
+/// [`DataError`], also if a process has it.
+pub fn clear(folder: &Path) -> Result<(), DataError> {
+    let _lock = FolderLock::acquire(folder)?;
+    let removed = std::fs::read_dir(folder).and_then(|entries| {
+        for entry in entries {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => std::fs::remove_dir_all(entry.path())?,
+                false if entry.file_name() == LOCK => {}
+                false => std::fs::remove_file(entry.path())?,
+            }
+        }
+        Ok(())
+    });
+    removed.map_err(|source| DataError::Io { path: folder.to_owned(), source })
 }
 
 /// Begins the data folder of a replica that never ran.

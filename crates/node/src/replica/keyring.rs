@@ -281,7 +281,8 @@ impl Keyring {
         if next.exists() && self.next(&self.public()).is_some() {
             let mut public =
                 OpenOptions::new().create(true).append(true).open(beside(&self.file, "public"))?;
-            writeln!(public, "{}", self.public())?;
+            // In one call, and behind whatever part of a line a full disk left there.
+            public.write_all(format!("\n{}\n", self.public()).as_bytes())?;
             public.sync_all()?;
             if !old.exists() {
                 std::fs::hard_link(&self.file, &old)?;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_node::ceremony;
 use quorate_node::config::genesis::{Signatures, differences};
 use quorate_node::config::{Cluster, Finding, Home, Place, load_cluster_alone};
+use quorate_node::written::write_once;
 use serde_json::json;
 
 use super::arguments::usage;
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Arguments, format: Format) -> Result<(), Failure> 
         ));
     }
     match &arguments.out {
-        Some(out) => ceremony::write_once(out, &all.to_toml()).map_err(usage),
+        Some(out) => write_once(out, &all.to_toml()).map_err(usage),
         None => Ok(()),
     }
 }

@@ -1,6 +1,5 @@
 //! What changes the members, or prepares that.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use quorate_crypto::SecretKey;
 use quorate_node::client::change::{self, ChangeError, Edit};
 use quorate_node::client::generation::{self, Begin};
 use quorate_node::config::{Finding, Place};
+use quorate_node::written;
 use serde_json::json;
 
 use super::{Known, generating, shown};
@@ -175,10 +175,8 @@ pub(super) fn approve(
     }
     sign(known, &mut planned, administrators);
     let Planned { change, begin } = planned;
-    let new = file.with_extension("new");
-    let written = std::fs::write(&new, generation::to_file(&change, begin.as_ref()));
-    let written = written.and_then(|()| std::fs::rename(&new, file));
-    written.map_err(|error| Failure::io(error, file, "see to the folder"))?;
+    let signed = generation::to_file(&change, begin.as_ref());
+    written::replace(file, &signed).map_err(|finding| Failure::new(Exit::Failed, finding))?;
     let (signed, needed) = (change.approvals.len(), current.governance().approvals);
     let differs = shown::differences(Some(&current), &after);
     match format {
@@ -367,7 +365,5 @@ fn told(known: &Known, format: Format) -> Result<(), Failure> {
 
 /// Writes a command down that others are to sign.
 pub(in crate::commands) fn write_command(file: &Path, command: &[u8]) -> Result<(), Failure> {
-    let written =
-        std::fs::File::create_new(file).and_then(|mut created| created.write_all(command));
-    written.map_err(|error| Failure::io(error, file, "name a file that is not there yet"))
+    written::write_new(file, command).map_err(|finding| Failure::new(Exit::Failed, finding))
 }

@@ -225,9 +225,18 @@ impl Told {
     /// The dealers that have no share yet, and why.
     fn waiting(&self, generation: &Generation) -> Vec<(ReplicaId, String)> {
         let serial = generation.plan().serial;
+        let known = |of: &Generation| of.dealt().len() + of.disqualified().len();
+        // It may have a share of fewer dealings, which is another one.
+        let is_behind = |told: &Generating| {
+            let own = told.current.as_ref();
+            told.next_serial <= serial
+                || own.is_some_and(|own| {
+                    own.plan().serial == serial && known(own) < known(generation)
+                })
+        };
         let why = |told: &Result<Generating, String>| match told {
             Err(why) => Some(why.clone()),
-            Ok(told) if told.next_serial <= serial => Some("it has not caught up".to_owned()),
+            Ok(told) if is_behind(told) => Some("it has not caught up".to_owned()),
             Ok(told) => {
                 let why = generation::printable(&told.waits_for);
                 (!why.is_empty()).then_some(why)

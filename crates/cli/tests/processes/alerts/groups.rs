@@ -26,11 +26,12 @@ pub struct Group {
 impl Group {
     /// Makes a group, where this process may make any; otherwise the test is skipped.
     pub fn new(of: Of) -> Option<Self> {
-        let name = format!("quorate-test-{}", std::process::id());
         let [first, second] = match of {
             Of::Memory => ["memory", "memory"],
             Of::Disk => ["blkio", "io"],
         };
+        // Two tests may have one each at the same time.
+        let name = format!("quorate-test-{second}-{}", std::process::id());
         let root = Path::new("/sys/fs/cgroup");
         let enabled = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
         let (folder, is_first) = match enabled.split_whitespace().any(|one| one == second) {

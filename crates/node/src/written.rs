@@ -1,5 +1,5 @@
-//! Files that owners hand to each other. One is there as a whole or not at all, whenever this is
-//! killed, and is on disk when these functions return.
+//! Files that people hand to each other, or that say how far something has come. One is there as a
+//! whole or not at all, whenever this is killed, and is on disk when these functions return.
 //!
 //! The text is first in a draft beside the file. The draft's name is drawn at random, and the draft
 //! is created anew. So no other process writes to it, no link that somebody laid there is followed,
@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::failed;
 use crate::config::{Finding, Place};
 
 /// Writes a file that is not there, or says this already.
@@ -26,8 +25,14 @@ pub fn write_once(path: &Path, text: &str) -> std::result::Result<(), Finding> {
 }
 
 /// Writes a file that is not there.
-pub(super) fn write_new(path: &Path, text: &str) -> std::result::Result<(), Finding> {
-    write_with(path, text, |draft| std::fs::hard_link(draft, path)).map_err(|error| {
+///
+/// # Errors
+/// [`Finding`], also if the file is there.
+pub fn write_new(
+    path: &Path,
+    text: &(impl AsRef<[u8]> + ?Sized),
+) -> std::result::Result<(), Finding> {
+    write_with(path, text.as_ref(), |draft| std::fs::hard_link(draft, path)).map_err(|error| {
         match error.kind() {
             ErrorKind::AlreadyExists => Finding {
                 what: "there is another file of this name already".to_owned(),
@@ -42,16 +47,22 @@ pub(super) fn write_new(path: &Path, text: &str) -> std::result::Result<(), Find
 
 /// Writes a file in the place of the one that may be there. A link of that name is replaced, and
 /// not followed.
-pub(super) fn replace(path: &Path, text: &str) -> std::result::Result<(), Finding> {
+///
+/// # Errors
+/// [`Finding`]
+pub fn replace(
+    path: &Path,
+    text: &(impl AsRef<[u8]> + ?Sized),
+) -> std::result::Result<(), Finding> {
     let draft = draft_of(path).and_then(|draft| {
-        write_draft(&draft, text)?;
+        write_draft(&draft, text.as_ref())?;
         std::fs::rename(&draft, path).inspect_err(|_| drop(std::fs::remove_file(&draft)))
     });
     draft.and_then(|()| sync_folder(path)).map_err(|error| failed(&error, path))
 }
 
 /// Removes a file that may be there.
-pub(super) fn remove(path: &Path) -> std::result::Result<(), Finding> {
+pub(crate) fn remove(path: &Path) -> std::result::Result<(), Finding> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&error, path)),
         _ => Ok(()),
@@ -59,7 +70,7 @@ pub(super) fn remove(path: &Path) -> std::result::Result<(), Finding> {
 }
 
 /// Writes a file that is not there by means of a draft, to which `link` gives its name.
-fn write_with(path: &Path, text: &str, link: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+fn write_with(path: &Path, text: &[u8], link: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let draft = draft_of(path)?;
     let placed = write_draft(&draft, text).and_then(|()| match link(&draft) {
         Err(error) if has_no_links(&error) => write_draft(path, text),
@@ -87,14 +98,14 @@ fn draft_of(path: &Path) -> Result<PathBuf> {
 }
 
 /// Creates a file with this text; if that fails halfway, there is none.
-fn write_draft(draft: &Path, text: &str) -> Result<()> {
+fn write_draft(draft: &Path, text: &[u8]) -> Result<()> {
     let mut file = File::create_new(draft)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = file.write_all(text).and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(std::fs::remove_file(draft)))
 }
 
 /// The names in the folder of `path` are on disk, where the file system can do that.
-fn sync_folder(path: &Path) -> Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -104,6 +115,14 @@ fn sync_folder(path: &Path) -> Result<()> {
             Err(error)
         }
         _ => Ok(()),
+    }
+}
+
+pub(crate) fn failed(error: &impl std::fmt::Display, path: &Path) -> Finding {
+    Finding {
+        what: format!("it could not be written: {error}"),
+        place: Place::File(path.to_owned()),
+        remedy: "see to the cause, remove what was made, and try again".to_owned(),
     }
 }
 
@@ -143,11 +162,11 @@ mod tests {
         write_once(&file, "two").unwrap_err();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
         // Nor is what a draft's name leads to.
-        write_draft(&left, "two").unwrap_err();
+        write_draft(&left, b"two").unwrap_err();
         let (key, link) = (folder.path().join("key"), folder.path().join("link"));
         std::fs::write(&key, "secret").unwrap();
         std::os::unix::fs::symlink(&key, &link).unwrap();
-        assert_eq!(write_draft(&link, "two").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(write_draft(&link, b"two").unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read_to_string(&key).unwrap(), "secret");
     }
 
@@ -156,16 +175,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.toml");
         for kind in [ErrorKind::PermissionDenied, ErrorKind::Unsupported] {
-            write_with(&file, "one", |_| Err(kind.into())).unwrap();
+            write_with(&file, b"one", |_| Err(kind.into())).unwrap();
             assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
-            let again = write_with(&file, "two", |_| Err(kind.into())).unwrap_err();
+            let again = write_with(&file, b"two", |_| Err(kind.into())).unwrap_err();
             assert_eq!(again.kind(), ErrorKind::AlreadyExists);
             assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
             assert_eq!(names(folder.path()), ["a.toml"]);
             std::fs::remove_file(&file).unwrap();
         }
         // Any other failure is one.
-        write_with(&file, "one", |_| Err(ErrorKind::StorageFull.into())).unwrap_err();
+        write_with(&file, b"one", |_| Err(ErrorKind::StorageFull.into())).unwrap_err();
         assert!(names(folder.path()).is_empty());
     }
 
