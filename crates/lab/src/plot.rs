@@ -2,6 +2,7 @@
 
 mod charts;
 mod doubts;
+mod extent;
 mod figure;
 mod group;
 mod kept;

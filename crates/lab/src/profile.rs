@@ -132,25 +132,59 @@ pub struct Profile {
     pub followed: BTreeMap<&'static str, Durations>,
 }
 
-impl Profile {
-    /// What all replicas that are up have counted since their start.
+/// What each replica told, by its id.
+#[derive(Clone, Debug, Default)]
+pub struct Profiles(BTreeMap<usize, Profile>);
+
+impl Profiles {
+    /// What all replicas that are up, and answer, have counted since their start.
     #[must_use]
     pub fn of(cluster: &LocalCluster) -> Self {
-        let mut profile = Self::default();
-        for told in cluster.up().filter_map(|id| cluster.ask(id, "/profile")) {
-            for name in STAGES {
-                let stage = Stage::read(&told["stages"][name]);
-                profile.stages.entry(name).or_default().add(&stage);
+        let told = cluster.up().filter_map(|id| Some((id, cluster.ask(id, "/profile")?)));
+        Self(told.map(|(id, told)| (id, Profile::read(&told))).collect())
+    }
+
+    /// What came on top since `before`, of the replicas that told both times: of any other it is
+    /// not known.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Profile {
+        let mut all = Profile::default();
+        for (id, now) in &self.0 {
+            if let Some(then) = before.0.get(id) {
+                all.add(&now.clone().since(then));
             }
-            add(&mut profile.led, &WAITS, &told["led"]);
-            add(&mut profile.followed, &WAITS, &told["followed"]);
+        }
+        all
+    }
+}
+
+impl Profile {
+    fn read(told: &Value) -> Self {
+        let mut profile = Self::default();
+        for name in STAGES {
+            profile.stages.insert(name, Stage::read(&told["stages"][name]));
+        }
+        for (to, told) in
+            [(&mut profile.led, &told["led"]), (&mut profile.followed, &told["followed"])]
+        {
+            to.extend(WAITS.map(|name| (name, Durations::read(&told[name]))));
         }
         profile
     }
 
+    fn add(&mut self, other: &Self) {
+        for (name, stage) in &other.stages {
+            self.stages.entry(name).or_default().add(stage);
+        }
+        for (to, other) in [(&mut self.led, &other.led), (&mut self.followed, &other.followed)] {
+            for (name, durations) in other {
+                to.entry(name).or_default().add(durations);
+            }
+        }
+    }
+
     /// What came on top since `before`.
-    #[must_use]
-    pub fn since(mut self, before: &Self) -> Self {
+    fn since(mut self, before: &Self) -> Self {
         for (name, stage) in &mut self.stages {
             if let Some(then) = before.stages.get(name) {
                 stage.remove(then);
@@ -164,12 +198,6 @@ impl Profile {
             }
         }
         self
-    }
-}
-
-fn add(to: &mut BTreeMap<&'static str, Durations>, names: &[&'static str], told: &Value) {
-    for name in names {
-        to.entry(name).or_default().add(&Durations::read(&told[*name]));
     }
 }
 
@@ -192,12 +220,12 @@ mod tests {
             }))
         };
         let told = stage(9_000, json!([[1_024, 1], [8_192, 1]]), 10, 4);
-        let mut now = Profile::default();
-        let persist = now.stages.entry("persist").or_default();
-        persist.add(&told);
-        persist.add(&told);
-        let mut then = Profile::default();
-        then.stages.insert("persist", stage(1_000, json!([[1_024, 1]]), 5, 9));
+        let profile =
+            |stage| Profile { stages: BTreeMap::from([("persist", stage)]), ..Profile::default() };
+        let then = profile(stage(1_000, json!([[1_024, 1]]), 5, 9));
+        let now = Profiles([0, 1, 2].map(|id| (id, profile(told.clone()))).into());
+        // Replica 2 did not answer at first: what it did before is not told apart.
+        let then = Profiles([(0, then), (1, profile(Stage::default()))].into());
         let since = now.since(&then);
         let persist = &since.stages["persist"];
         let visits = &persist.visits;

@@ -13,13 +13,14 @@ pub const SIZE: (u32, u32) = (960, 560);
 const TITLE: f64 = 30.0;
 pub(crate) const TEXT: f64 = 25.0;
 /// The approximate width of a character of [`TEXT`].
-pub(crate) const CHARACTER: f64 = 10.6;
+pub(crate) const CHARACTER: f64 = 12.3;
 const LEGEND_LINE: i32 = 32;
 const MARGIN: i32 = 16;
 
-/// Okabe and Ito's colours, which people with any colour vision can tell apart. Black is last.
-/// Yellow is left out: it is too light for lines on white.
-pub const COLOURS: [RGBColor; 7] = [
+/// Okabe and Ito's colours, which people with any colour vision can tell apart, and two that differ
+/// from them in lightness as well. Those that suit lines on white come first: yellow, which is too
+/// light for them, is only met where ten parts of a whole are stacked.
+pub const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -27,6 +28,9 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
+    RGBColor(153, 153, 153),
+    RGBColor(136, 34, 85),
+    RGBColor(240, 228, 66),
 ];
 pub(crate) const DARK: RGBColor = RGBColor(34, 34, 34);
 const GRID: RGBColor = RGBColor(221, 221, 221);
@@ -185,6 +189,11 @@ pub(crate) fn axes<'a, 'b>(
     y: &Axis,
 ) -> Result<Plot<'a, 'b>, PlotError> {
     let left = 46 + (y.longest_text() as f64 * CHARACTER) as u32;
+    // The title beside the plot may be a little longer than the plot is high. A longer one is
+    // written smaller: it would be cut off.
+    let room = f64::from(area.dim_in_pixel().1.saturating_sub(84) + 140);
+    let takes = y.title().chars().count() as f64 * CHARACTER;
+    let y_size = TEXT * (room / takes.max(1.0)).clamp(0.5, 1.0);
     let mut plot = ChartBuilder::on(area)
         .margin_right(52)
         .margin_bottom(8)
@@ -199,10 +208,16 @@ pub(crate) fn axes<'a, 'b>(
         .axis_style(DARK)
         .label_style(text(TEXT))
         .axis_desc_style(text(TEXT))
-        .x_desc(x.label.clone())
-        .y_desc(y.label.clone())
+        .x_desc(x.title())
         .x_label_formatter(&|value| x.text(*value))
         .y_label_formatter(&|value| y.text(*value))
+        .draw()?;
+    // One call has one style for both titles.
+    plot.configure_mesh()
+        .disable_mesh()
+        .disable_axes()
+        .axis_desc_style(text(y_size))
+        .y_desc(y.title())
         .draw()?;
     Ok(plot)
 }
@@ -215,4 +230,24 @@ pub(crate) fn right_aligned(size: f64) -> TextStyle<'static> {
 /// Text whose left edge, at half height, is at `(x, y)`.
 pub(crate) fn left_aligned(size: f64) -> TextStyle<'static> {
     text(size).pos(Pos::new(HPos::Left, VPos::Center))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command's time is stacked in ten stages: no two may look the same.
+    #[test]
+    fn ten_colours_are_told_apart() {
+        for first in 0..10 {
+            for second in first + 1..10 {
+                let (a, b) = (colour(first), colour(second));
+                let apart: u32 = [(a.0, b.0), (a.1, b.1), (a.2, b.2)]
+                    .into_iter()
+                    .map(|(a, b)| u32::from(a.abs_diff(b)))
+                    .sum();
+                assert!(apart > 70, "{first} and {second} differ by {apart}");
+            }
+        }
+    }
 }

@@ -4,7 +4,8 @@ use plotters::prelude::*;
 
 use crate::axis::Axis;
 use crate::frame::{
-    DARK, Entry, Mark, PlotError, SHADE, SIZE, TEXT, axes, head, left_aligned, picture,
+    Area, DARK, Entry, Mark, Plot, PlotError, SIZE, TEXT, axes, colour, head, left_aligned,
+    legend_height, picture,
 };
 
 /// A heat map.
@@ -18,7 +19,7 @@ pub struct Heat {
     pub y: Axis,
     /// The cells: range of time, range of latency, and number of commands.
     pub cells: Vec<([(f64, f64); 2], u64)>,
-    /// Times marked at the top, when adversaries were active.
+    /// Times marked above the plot, when adversaries were active.
     pub spans: Vec<(f64, f64)>,
     /// The time at which a replica was killed.
     pub killed: Option<f64>,
@@ -37,6 +38,11 @@ const CIVIDIS: [(u8, u8, u8); 9] = [
     (196, 182, 108),
     (255, 234, 70),
 ];
+
+/// The colour of faults, which the palette of the cells has not.
+fn fault() -> RGBColor {
+    colour(1)
+}
 
 /// The colour of a share from 0 to 1.
 fn heat(share: f64) -> RGBColor {
@@ -57,14 +63,14 @@ impl Heat {
         let most = self.cells.iter().map(|(_, count)| *count).max().unwrap_or(1).max(2) as f64;
         // Counts differ by powers of ten. A linear scale would show only the largest class.
         let share = |count: u64| (count.max(1) as f64).ln() / most.ln();
-        picture(SIZE, |root| {
-            let spans = (!self.spans.is_empty())
-                .then(|| Entry { label: "under attack".to_owned(), mark: Mark::Box(SHADE, 1.0) });
-            let killed = self.killed.map(|_| Entry {
-                label: "a replica is killed".to_owned(),
-                mark: Mark::Line(SHADE, None),
-            });
-            let entries: Vec<Entry> = spans.into_iter().chain(killed).collect();
+        let spans = (!self.spans.is_empty())
+            .then(|| Entry { label: "under attack".to_owned(), mark: Mark::Box(fault(), 1.0) });
+        let killed = self.killed.map(|_| Entry {
+            label: "a replica is killed".to_owned(),
+            mark: Mark::Line(fault(), None),
+        });
+        let entries: Vec<Entry> = spans.into_iter().chain(killed).collect();
+        picture((SIZE.0, SIZE.1 + legend_height(&entries)), |root| {
             let area = head(root, &self.title, &entries)?;
             let (bar, rest) = area.split_vertically(40);
             draw_scale(&bar, most)?;
@@ -73,20 +79,35 @@ impl Heat {
                 let corners = [(*from, *low), (*to, *high)];
                 plot.draw_series([Rectangle::new(corners, heat(share(*count)).filled())])?;
             }
-            if let Some(at) = self.killed {
-                let line = vec![(at, self.y.low()), (at, self.y.high())];
-                plot.draw_series([PathElement::new(line, SHADE.stroke_width(3))])?;
+            if self.cells.is_empty() {
+                let middle = (self.x.low() + self.x.high()) / 2.0;
+                let (x, _) = plot.backend_coord(&(middle, self.y.low()));
+                let (_, y) = plot.backend_coord(&(middle, (self.y.low() * self.y.high()).sqrt()));
+                root.draw(&Text::new("no answer yet", (x - 80, y), left_aligned(TEXT)))?;
             }
-            for (from, to) in &self.spans {
-                let line = vec![(*from, self.y.high()), (*to, self.y.high())];
-                plot.draw_series([PathElement::new(line, SHADE.stroke_width(12))])?;
-            }
-            Ok(())
+            self.draw_faults(root, &plot)
         })
+    }
+
+    /// Marks faults above the plot, where they hide no cell; a kill also across it.
+    fn draw_faults(&self, root: &Area<'_>, plot: &Plot<'_, '_>) -> Result<(), PlotError> {
+        let place = |at: f64| plot.backend_coord(&(at, self.y.high()));
+        for (from, to) in &self.spans {
+            let ((left, top), (right, _)) = (place(*from), place(*to));
+            let corners = [(left, top - 10), (right, top - 2)];
+            root.draw(&Rectangle::new(corners, fault().filled()))?;
+        }
+        if let Some(at) = self.killed {
+            let (x, top) = place(at);
+            let (_, bottom) = plot.backend_coord(&(at, self.y.low()));
+            let line = vec![(x, top - 10), (x, bottom)];
+            root.draw(&PathElement::new(line, fault().stroke_width(3)))?;
+        }
+        Ok(())
     }
 }
 
-fn draw_scale(area: &crate::frame::Area<'_>, most: f64) -> Result<(), PlotError> {
+fn draw_scale(area: &Area<'_>, most: f64) -> Result<(), PlotError> {
     let (left, width) = (205, 260);
     area.draw(&Text::new("commands: 1", (48, 20), left_aligned(TEXT)))?;
     for step in 0..52 {
@@ -98,4 +119,29 @@ fn draw_scale(area: &crate::frame::Area<'_>, most: f64) -> Result<(), PlotError>
     let text = format!("{} (logarithmic)", crate::axis::number(most));
     area.draw(&Text::new(text, (left + width + 10, 20), left_aligned(TEXT)))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(cells: Vec<([(f64, f64); 2], u64)>) -> String {
+        let (x, y) = (Axis::until("x", 4.0, 4), Axis::logarithmic("y", 1.0, 100.0));
+        let (spans, killed) = (vec![(1.0, 2.0)], Some(3.0));
+        Heat { title: "t".to_owned(), x, y, cells, spans, killed }.draw().unwrap()
+    }
+
+    #[test]
+    fn a_map_without_cells_says_why_it_is_blank() {
+        assert!(map(Vec::new()).contains("no answer yet"));
+        assert!(!map(vec![([(0.0, 1.0), (1.0, 2.0)], 7)]).contains("no answer yet"));
+    }
+
+    #[test]
+    fn faults_have_a_colour_that_no_cell_has() {
+        let shades: Vec<RGBColor> = (0..=100).map(|share| heat(f64::from(share) / 100.0)).collect();
+        assert!(!shades.contains(&fault()));
+        // The mark and its entry in the legend, of both faults.
+        assert_eq!(map(Vec::new()).matches("#D55E00").count(), 4);
+    }
 }

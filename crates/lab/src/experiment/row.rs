@@ -128,8 +128,8 @@ pub struct Figures {
     /// Processor time of the load generator's sessions, in microseconds a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_us: Option<f64>,
-    /// Processor time of the deciding threads by stage, in microseconds a command, mean of all
-    /// replicas.
+    /// Time in each stage, in microseconds a command, mean of all replicas: by the clock and with
+    /// what is waited for in it, of whichever threads do it. The sum is no processor time.
     pub stage_us: BTreeMap<String, f64>,
     /// Most memory of a replica in any interval, in MiB.
     pub memory_mib: f64,

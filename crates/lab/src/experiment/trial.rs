@@ -23,7 +23,7 @@ use crate::load::{Counts, LoadReport};
 use crate::local::{
     Fresh, LocalCluster, LocalError, ProcessError, ReplicaEnded, Usage, folder_bytes,
 };
-use crate::profile::Profile;
+use crate::profile::{Profile, Profiles};
 use quorate_core::planted;
 
 /// How long anything may take that is waited for.
@@ -219,12 +219,14 @@ impl Trial<'_> {
 
         let (busy, stolen) = (context::machine_time(), context::stolen_time());
         let before = Spent::of(cluster);
-        let profile_before = Profile::of(cluster);
+        let committed_before = committed(cluster);
+        let profile_before = Profiles::of(cluster);
         let ours_before = before.processor() + clients.processor() + own_time();
         let mut sampling = Sampling::new(self.numbers);
         let killed = self.watch(cluster, clients, begins, &mut sampling)?;
         let after = Spent::of(cluster);
-        let profile = Profile::of(cluster).since(&profile_before);
+        let committed_after = committed(cluster);
+        let profile = Profiles::of(cluster).since(&profile_before);
         let ours = after.processor() + clients.processor() + own_time();
         let seconds = begins.elapsed().as_secs_f64();
         let since = |(now, then): (Duration, Duration)| now.saturating_sub(then);
@@ -241,6 +243,7 @@ impl Trial<'_> {
         figures.liars = self.settings.point.liars();
         figures.under = under;
         figures.killed = killed;
+        figures.commands_per_block = commands_per_block(&committed_before, &committed_after);
         note_replicas(disk_bytes(cluster), sampling, &mut figures);
         self.note_doubts(&mut figures, foreign);
         let stolen_cores = stolen.map(|stolen| stolen.as_secs_f64() / seconds);
@@ -346,6 +349,33 @@ fn disk_bytes(cluster: &LocalCluster) -> u64 {
     homes.map(|home| folder_bytes(&home.root().join("data"))).max().unwrap_or(0)
 }
 
+/// Commands, and blocks with any, that each replica that is up has committed so far.
+fn committed(cluster: &mut LocalCluster) -> BTreeMap<usize, (f64, f64)> {
+    let up: Vec<usize> = cluster.up().collect();
+    let of = |id: usize| {
+        let status = cluster.status(id)?;
+        let number = |name: &str| status["numbers"][name].as_f64();
+        let blocks = number("committed_full_blocks_total")?;
+        Some((id, (number("committed_commands_total")?, blocks)))
+    };
+    up.into_iter().filter_map(of).collect()
+}
+
+/// Commands in a block that has any, of the replica that committed most commands meanwhile: both
+/// numbers of one replica, since one's commands in another's blocks may be more than a block holds.
+/// 0 if there were none.
+fn commands_per_block(
+    before: &BTreeMap<usize, (f64, f64)>,
+    after: &BTreeMap<usize, (f64, f64)>,
+) -> f64 {
+    let grown = after.iter().filter_map(|(id, (commands, blocks))| {
+        let (commands_then, blocks_then) = before.get(id)?;
+        Some((commands - commands_then, blocks - blocks_then))
+    });
+    let most = grown.max_by(|a, b| a.0.total_cmp(&b.0));
+    most.filter(|(_, blocks)| *blocks > 0.0).map_or(0.0, |(commands, blocks)| commands / blocks)
+}
+
 fn note_replicas(disk_bytes: u64, sampling: Sampling, figures: &mut Figures) {
     figures.disk_mib = disk_bytes as f64 / MIB;
     figures.memory_mib = sampling.memory_bytes as f64 / MIB;
@@ -354,10 +384,6 @@ fn note_replicas(disk_bytes: u64, sampling: Sampling, figures: &mut Figures) {
     if let Some((count, milliseconds)) = sampling.failed_views() {
         figures.failed_views = Some(count);
         figures.failed_view_ms = Some(milliseconds);
-    }
-    let blocks = sampling.per_second("committed_full_blocks_total");
-    if blocks > 0.0 {
-        figures.commands_per_block = sampling.per_second("committed_commands_total") / blocks;
     }
     figures.samples = sampling.finish();
 }

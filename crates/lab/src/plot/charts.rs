@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::extent::{Extent, shared};
 use super::figure::{label, over_time};
 use super::group::{self, Group};
-use crate::experiment::{Chart, ChartKind, Estimate, Plan, Row, Settings, Study};
+use crate::experiment::{Chart, ChartKind, Estimate, Figures, Plan, Row, Settings, Study};
+use quorate_node::replica::profile::STAGES;
 use quorate_plot::{Axis, Bar, Bars, Heat, Line, LinePoint, Lines, PlotError};
 
 /// More lines than this in a picture are not told apart.
@@ -81,8 +83,14 @@ fn usual(study: &Study, plan: &Plan) -> Vec<Chart> {
             .iter()
             .any(|chart| chart.kind == kind && (y.is_none() || chart.y.as_deref() == y))
     };
-    // What is apart is seen apart.
-    let panels: Vec<String> = plan.varying().into_iter().filter(|axis| axis == "variant").collect();
+    // What is apart is seen apart, but for what has one line or one bar.
+    let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in &plan.settings {
+        *sizes.entry(&one.point.variant).or_default() += 1;
+    }
+    let apart = sizes.values().any(|size| *size > 1);
+    let panels: Vec<String> =
+        plan.varying().into_iter().filter(|axis| apart && axis == "variant").collect();
     let chart = |kind: ChartKind, y: Option<&str>, x: Option<&str>| Chart {
         kind,
         title: None,
@@ -121,7 +129,7 @@ struct Drawing<'a> {
     rows: &'a [Row],
 }
 
-/// Of a picture: its panel, its title, and itself.
+/// Of a picture: its panel's part of its name, its title, and itself.
 type Drawn = (String, String, String);
 
 impl Drawing<'_> {
@@ -130,28 +138,46 @@ impl Drawing<'_> {
             return self.heat_maps();
         }
         let all: Vec<&Settings> = self.plan.settings.iter().collect();
+        let panels = group::by(&all, &self.chart.panels);
+        match self.chart.kind {
+            ChartKind::Bars => self.all_bars(&panels),
+            _ => self.all_lines(&panels),
+        }
+    }
+
+    fn title_of(&self, panel: &Group<'_>) -> String {
+        match panel.label.is_empty() {
+            true => self.title(),
+            false => format!("{}: {}", self.title(), panel.label),
+        }
+    }
+
+    fn all_bars(&self, panels: &[Group<'_>]) -> Result<Vec<Drawn>, PlotError> {
+        let bars: Vec<Bars> = panels.iter().map(|panel| self.bars(panel)).collect();
+        let ends: Vec<Extent> =
+            bars.iter().map(|bars| Extent::of(std::iter::once(bars.longest()))).collect();
+        let drawn = panels.iter().zip(bars).zip(shared(&ends)).map(|((panel, bars), end)| {
+            Ok((panel.name.clone(), bars.title.clone(), bars.draw_up_to(end.high)?))
+        });
+        drawn.collect()
+    }
+
+    fn all_lines(&self, panels: &[Group<'_>]) -> Result<Vec<Drawn>, PlotError> {
+        let content: Vec<(&Group<'_>, Vec<Line>)> =
+            panels.iter().filter_map(|panel| Some((panel, self.lines(panel)?))).collect();
+        let mut xs: Vec<Extent> = content.iter().map(|(_, lines)| Extent::across(lines)).collect();
+        if self.chart.kind == ChartKind::CumulativeLatency {
+            xs = shared(&xs);
+        }
+        let ys: Vec<Extent> = content.iter().map(|(_, lines)| Extent::upwards(lines)).collect();
+        let ys = shared(&ys);
         let mut drawn = Vec::new();
-        let mut pictures = Vec::new();
-        for panel in group::by(&all, &self.chart.panels) {
-            let title = match panel.label.is_empty() {
-                true => self.title(),
-                false => format!("{}: {}", self.title(), panel.label),
-            };
-            match self.chart.kind {
-                ChartKind::Bars => pictures.push((panel.label.clone(), self.bars(&panel, &title))),
-                _ => drawn
-                    .extend(self.lines(&panel, &title).map(|lines| (panel.label.clone(), lines))),
-            }
+        for ((panel, lines), (x, y)) in content.into_iter().zip(xs.into_iter().zip(ys)) {
+            let title = self.title_of(panel);
+            let svg = self.chart_of(panel, lines, (x, y)).draw()?;
+            drawn.push((panel.name.clone(), title, svg));
         }
-        let mut done = Vec::new();
-        for (panel, bars) in pictures {
-            done.push((panel, bars.title.clone(), bars.draw()?));
-        }
-        self.same_heights(&mut drawn);
-        for (panel, lines) in drawn {
-            done.push((panel, lines.title.clone(), lines.draw()?));
-        }
-        Ok(done)
+        Ok(drawn)
     }
 
     fn y(&self) -> &str {
@@ -194,40 +220,37 @@ impl Drawing<'_> {
         group::varying_among(&panel.settings, axes)
     }
 
-    /// `None`: there is nothing to draw.
-    fn lines(&self, panel: &Group<'_>, title: &str) -> Option<Lines> {
+    /// `None`: there is nothing to draw. A line without data stays among the others, which keep
+    /// their colours so.
+    fn lines(&self, panel: &Group<'_>) -> Option<Vec<Line>> {
         let groups = group::by(&panel.settings, &self.line_axes(panel));
-        let lines: Vec<Line> = groups
-            .iter()
-            .map(|group| Line { label: group.label.clone(), points: self.points(group) })
-            .filter(|line| !line.points.is_empty())
-            .collect();
-        let points = || lines.iter().flat_map(|line| &line.points);
-        points().next()?;
-        // Points that nothing leads to are bars' business.
-        if self.chart.kind == ChartKind::Curve && lines.iter().all(|line| line.points.len() < 2) {
-            return None;
-        }
-        let x_high =
-            points().map(|at| at.x_range.map_or(at.x, |(_, high)| high)).fold(0.0, f64::max);
-        let y_high =
-            points().map(|at| at.y_range.map_or(at.y, |(_, high)| high)).fold(0.0, f64::max);
-        let least = |of: fn(&LinePoint) -> f64| {
-            points().map(of).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min)
+        let line = |group: &Group<'_>| {
+            let mut points = self.points(group);
+            if points.iter().all(|at| !at.y.is_finite()) {
+                points.clear();
+            }
+            Line { label: group.label.clone(), points }
         };
+        let lines: Vec<Line> = groups.iter().map(line).collect();
+        lines.iter().flat_map(|line| &line.points).next()?;
+        // Points that nothing leads to are bars' business.
+        let lone =
+            self.chart.kind == ChartKind::Curve && lines.iter().all(|line| line.points.len() < 2);
+        (!lone).then_some(lines)
+    }
+
+    fn chart_of(&self, panel: &Group<'_>, lines: Vec<Line>, (x, y): (Extent, Extent)) -> Lines {
         let (shaded, marked) = self.faults(panel);
         let (x, y) = match self.chart.kind {
             ChartKind::CumulativeLatency => (
-                Axis::logarithmic("latency (ms)", least(|at| at.x), x_high),
+                Axis::logarithmic("latency (ms)", x.low, x.high),
                 Axis::until("commands answered within (%)", 100.0, 5),
             ),
-            ChartKind::OverTime => {
-                (Axis::until("time (s)", self.seconds(), 8), self.y_axis(&least, y_high))
-            }
-            _ => (Axis::from_zero(label(self.x()), x_high, 6), self.y_axis(&least, y_high)),
+            ChartKind::OverTime => (Axis::until("time (s)", self.seconds(), 8), self.y_axis(y)),
+            _ => (Axis::from_zero(label(self.x()), x.high, 6), self.y_axis(y)),
         };
-        Some(Lines {
-            title: title.to_owned(),
+        Lines {
+            title: self.title_of(panel),
             x,
             y,
             lines,
@@ -236,29 +259,18 @@ impl Drawing<'_> {
             marked,
             mark: "a replica is killed".to_owned(),
             dotted: self.chart.kind == ChartKind::Curve,
-        })
+        }
     }
 
-    fn y_axis(&self, least: &dyn Fn(fn(&LinePoint) -> f64) -> f64, high: f64) -> Axis {
+    fn y_axis(&self, extent: Extent) -> Axis {
         match self.chart.logarithmic {
-            true => Axis::logarithmic(label(self.y()), least(|at| at.y), high),
-            false => Axis::from_zero(label(self.y()), high, 5),
+            true => Axis::logarithmic(label(self.y()), extent.low, extent.high),
+            false => Axis::from_zero(label(self.y()), extent.high, 5),
         }
     }
 
     fn seconds(&self) -> f64 {
         self.plan.measuring.duration.as_secs_f64()
-    }
-
-    /// Pictures of one chart are compared: their vertical axes are the same.
-    fn same_heights(&self, drawn: &mut [(String, Lines)]) {
-        if self.chart.logarithmic || self.chart.kind == ChartKind::CumulativeLatency {
-            return;
-        }
-        let high = drawn.iter().map(|(_, lines)| lines.y.high()).fold(0.0, f64::max);
-        for (_, lines) in drawn {
-            lines.y = Axis::from_zero(lines.y.label.clone(), high, 5);
-        }
     }
 
     fn points(&self, group: &Group<'_>) -> Vec<LinePoint> {
@@ -271,7 +283,7 @@ impl Drawing<'_> {
 
     fn points_over_time(&self, group: &Group<'_>) -> Vec<LinePoint> {
         let rows = group::rows(self.rows, &group.settings);
-        let series: Vec<Vec<(f64, f64)>> = rows
+        let series: Vec<Vec<(f64, Option<f64>)>> = rows
             .iter()
             .filter_map(|row| Some(over_time(row.figures.as_ref()?, self.y())))
             .collect();
@@ -279,14 +291,16 @@ impl Drawing<'_> {
         // its time in common.
         let interval = self.plan.measuring.interval.as_secs_f64();
         let mut slots: BTreeMap<u64, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-        for (x, y) in series.into_iter().flatten() {
+        for (x, y) in series.into_iter().flatten().filter(|(x, _)| *x <= self.seconds()) {
             let slot = slots.entry((x / interval) as u64).or_default();
             slot.0.push(x);
-            slot.1.push(y);
+            slot.1.extend(y);
         }
         let at = |(xs, ys): &(Vec<f64>, Vec<f64>)| {
-            let (x, y) = (Estimate::of(xs)?, Estimate::of(ys)?);
-            Some(LinePoint { x: x.mean, y: y.mean, x_range: None, y_range: range(&y) })
+            let (x, y) = (Estimate::of(xs)?, Estimate::of(ys));
+            // Where no repeat has a value, the line has a gap.
+            let (mean, y_range) = y.map_or((f64::NAN, None), |y| (y.mean, range(&y)));
+            Some(LinePoint { x: x.mean, y: mean, x_range: None, y_range })
         };
         slots.values().filter_map(at).collect()
     }
@@ -327,15 +341,15 @@ impl Drawing<'_> {
             }
         }
         let all: u64 = classes.values().sum();
+        let at = |x: f64, y: f64| LinePoint { x, y, x_range: None, y_range: None };
+        // No command is below the first class, where the curve begins: so one class is a line too.
+        let first = classes.keys().next().map(|bound| at(*bound as f64 / 1e3 / STEP, 0.0));
         let mut so_far = 0;
-        classes
-            .into_iter()
-            .map(|(bound, count)| {
-                so_far += count;
-                let share = 100.0 * so_far as f64 / all.max(1) as f64;
-                LinePoint { x: bound as f64 / 1e3, y: share, x_range: None, y_range: None }
-            })
-            .collect()
+        let others = classes.into_iter().map(|(bound, count)| {
+            so_far += count;
+            at(bound as f64 / 1e3, 100.0 * so_far as f64 / all.max(1) as f64)
+        });
+        first.into_iter().chain(others).collect()
     }
 
     /// Spans of attack and times of kills, if the horizontal axis is the time.
@@ -357,7 +371,7 @@ impl Drawing<'_> {
         (shaded, marked)
     }
 
-    fn bars(&self, panel: &Group<'_>, title: &str) -> Bars {
+    fn bars(&self, panel: &Group<'_>) -> Bars {
         let names = group::varying(self.plan, &self.chart.panels);
         let names = group::varying_among(&panel.settings, names);
         let by = group::varying_among(&panel.settings, self.chart.by.clone());
@@ -369,7 +383,10 @@ impl Drawing<'_> {
         let mut bars = Vec::new();
         for settings in panel.settings.iter().take(MOST_BARS) {
             let rows = group::rows(self.rows, &[settings]);
-            let name = group::label(&settings.point, &names);
+            let mut name = group::label(&settings.point, &names);
+            if name.is_empty() {
+                name = lone_name(panel, settings);
+            }
             let part = |(number, stage): (usize, &String)| {
                 let estimate = group::estimate(&rows, &format!("stage_us.{stage}"))?;
                 Some((number, estimate.mean))
@@ -396,53 +413,78 @@ impl Drawing<'_> {
         if !tells {
             bars.iter_mut().flat_map(|bar| &mut bar.parts).for_each(|part| part.0 = 0);
         }
-        Bars { title: title.to_owned(), label: label(self.y()), bars, colours }
+        // The title says what the time is of: beside the names of bars there is little room.
+        let label = if stacked { "time (µs/command)".to_owned() } else { label(self.y()) };
+        Bars { title: self.title_of(panel), label, bars, colours }
     }
 
+    /// The stages in the order in which a command meets them; behind them those of older programs.
     fn stages(&self, panel: &Group<'_>) -> Vec<String> {
         let rows = group::rows(self.rows, &panel.settings);
         let stages = rows.iter().filter_map(|row| Some(row.figures.as_ref()?.stage_us.keys()));
         let mut names: Vec<String> = stages.flatten().cloned().collect();
-        names.sort();
+        let place = |name: &str| STAGES.iter().position(|stage| *stage == name);
+        names.sort_by_key(|name| (place(name).unwrap_or(STAGES.len()), name.clone()));
         names.dedup();
         names
     }
 
     fn heat_maps(&self) -> Result<Vec<Drawn>, PlotError> {
         let names = group::varying(self.plan, &[]);
-        let first = |settings: &&Settings| {
-            group::rows(self.rows, &[settings]).into_iter().min_by_key(|row| row.repeat).cloned()
+        let first = |settings: &Settings| {
+            group::rows(self.rows, &[settings]).into_iter().min_by_key(|row| row.repeat)
         };
-        let rows: Vec<Row> = self.plan.settings.iter().filter_map(|one| first(&one)).collect();
+        let rows: Vec<(&Row, &Figures)> = self
+            .plan
+            .settings
+            .iter()
+            .filter_map(first)
+            .filter_map(|row| Some((row, row.figures.as_ref()?)))
+            .take(MOST_MAPS)
+            .collect();
+        let bounds = |(_, figures): &(&Row, &Figures)| {
+            let bounds = figures.latencies.iter().map(|(bound, _)| *bound as f64 / 1e3);
+            let Extent { low, high } = Extent::of(bounds);
+            Extent { low: low / STEP, high }
+        };
+        let extents: Vec<Extent> = rows.iter().map(bounds).collect();
         let mut drawn = Vec::new();
-        for row in rows.iter().take(MOST_MAPS) {
-            let Some(figures) = &row.figures else { continue };
+        for ((row, figures), extent) in rows.into_iter().zip(shared(&extents)) {
             let label = group::label(&row.settings.point, &names);
             let colon = if label.is_empty() { "" } else { ": " };
             let title = format!("{}{colon}{label}", self.title());
-            let bounds = || figures.latencies.iter().map(|(bound, _)| *bound as f64 / 1e3);
-            let low = bounds().fold(f64::INFINITY, f64::min) / STEP;
-            let high = bounds().fold(0.0, f64::max);
-            let mut cells = Vec::new();
-            for (interval, classes) in figures.series.iter().zip(&figures.latencies_over_time) {
-                let (from, to) = (interval.at, interval.at + interval.seconds);
-                for (bound, count) in classes {
-                    let bound = *bound as f64 / 1e3;
-                    cells.push(([(from, to), (bound / STEP, bound)], *count));
-                }
-            }
             let heat = Heat {
                 title: title.clone(),
                 x: Axis::until("time (s)", self.seconds(), 8),
-                y: Axis::logarithmic("latency (ms)", low, high),
-                cells,
+                y: Axis::logarithmic("latency (ms)", extent.low, extent.high),
+                cells: cells(figures),
                 spans: figures.under.iter().map(|under| (under.from, under.to)).collect(),
                 killed: figures.killed.map(|(_, at)| at),
             };
-            drawn.push((label, title, heat.draw()?));
+            drawn.push((group::name(&row.settings.point, &names), title, heat.draw()?));
         }
         Ok(drawn)
     }
+}
+
+fn cells(figures: &Figures) -> Vec<([(f64, f64); 2], u64)> {
+    let mut cells = Vec::new();
+    for (interval, classes) in figures.series.iter().zip(&figures.latencies_over_time) {
+        let span = (interval.at, interval.at + interval.seconds);
+        for (bound, count) in classes {
+            let bound = *bound as f64 / 1e3;
+            cells.push(([span, (bound / STEP, bound)], *count));
+        }
+    }
+    cells
+}
+
+/// What a bar is called from which nothing beside it differs.
+fn lone_name(panel: &Group<'_>, settings: &Settings) -> String {
+    let point = &settings.point;
+    let names = [panel.label.clone(), point.variant.clone()];
+    let known = names.into_iter().find(|name| !name.is_empty());
+    known.or_else(|| point.text("protocol")).unwrap_or_default()
 }
 
 /// From one class of latencies to the next: eight a doubling.

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::page::escaped;
+use quorate_plot::number;
+
+use super::page::{counted, escaped};
 use crate::experiment::Row;
 
 /// Writes the list, if there are doubts.
@@ -24,20 +26,23 @@ pub(super) fn list(html: &mut String, rows: &[Row]) {
 /// Rows of several programs, or of one that no commit holds.
 fn of_programs(rows: &[Row]) -> Vec<String> {
     let mut doubts = Vec::new();
-    let all = rows.len();
+    let all = counted(rows.len(), "run");
+    let were = |count: usize| if count == 1 { "was" } else { "were" };
     let others = |row: &&Row| !row.context.has_program_of(&rows[0].context);
     let others = rows.iter().skip(1).filter(others).count();
     if others > 0 {
         doubts.push(format!(
-            "{others} of {all} runs were measured with another program than the first: the figures of this \
-             page are of different programs and do not compare"
+            "{others} of {all} {} measured with another program than the first: the figures of this page are \
+             of different programs and do not compare",
+            were(others)
         ));
     }
     let changed = rows.iter().filter(|row| !row.context.is_of_a_commit()).count();
     if changed > 0 {
         doubts.push(format!(
-            "{changed} of {all} runs were measured with changes that no commit holds, or without a commit: \
-             nobody can build that program again"
+            "{changed} of {all} {} measured with changes that no commit holds, or without a commit: nobody can \
+             build that program again",
+            were(changed)
         ));
     }
     doubts
@@ -50,12 +55,13 @@ fn of_machine(rows: &[Row]) -> Vec<String> {
     let (least, most) = (speeds().fold(f64::MAX, f64::min), speeds().fold(0.0, f64::max));
     if most > 1.1 * least {
         doubts.push(format!(
-            "the machine was not equally fast in all runs: a signature took {least:.0} to {most:.0} µs"
+            "the machine was not equally fast in all runs: a signature took {least:.1} to {most:.1} µs"
         ));
     }
     let stolen = rows.iter().filter_map(|row| row.stolen_cores).fold(0.0, f64::max);
     if stolen > 0.1 {
-        doubts.push(format!("the machine's host took up to {stolen:.2} cores of it for others"));
+        let stolen = number(stolen);
+        doubts.push(format!("the machine's host took up to {stolen} cores of it for others"));
     }
     doubts
 }
@@ -73,7 +79,7 @@ fn of_runs(rows: &[Row]) -> Vec<String> {
     }
     kinds
         .iter()
-        .map(|kind| format!("{} of {} runs: {}", kind.count, rows.len(), kind.text()))
+        .map(|kind| format!("{} of {}: {}", kind.count, counted(rows.len(), "run"), kind.text()))
         .collect()
 }
 
@@ -108,16 +114,50 @@ impl Kind {
     fn text(&self) -> String {
         let mut text = String::new();
         let mut ranges = self.ranges.iter();
-        for words in &self.words {
-            text.push_str(words);
-            match ranges.next() {
-                Some((least, most)) if least == most => text.push_str(least),
-                Some((least, most)) => text.push_str(&format!("{least} – {most}")),
+        let mut before: Option<&(String, String)> = None;
+        for (index, words) in self.words.iter().enumerate() {
+            let one = before.is_some_and(|(least, most)| least == "1" && most == "1");
+            let mut words = if one { singular(words) } else { words.clone() };
+            let range = ranges.next();
+            // A set of replicas is written in braces, also if it has one.
+            let ends = self.words.get(index + 1).is_some_and(|next| next.starts_with('}'));
+            if ends && range.is_some_and(|(least, most)| least == most) {
+                words = words.replace("replicas {", "replica ");
+            }
+            text.push_str(&words.replace(['{', '}'], ""));
+            match range {
+                Some((least, most)) if least == most => text.push_str(&shown(least)),
+                Some((least, most)) => {
+                    text.push_str(&format!("{} – {}", shown(least), shown(most)));
+                }
                 None => {}
             }
+            before = range;
         }
         text
     }
+}
+
+/// What stands behind a number, if that is 1.
+fn singular(words: &str) -> String {
+    for (many, one) in [
+        (" frames were", " frame was"),
+        (" commands were", " command was"),
+        (" commands", " command"),
+        (" packets", " packet"),
+    ] {
+        if let Some(rest) = words.strip_prefix(many) {
+            return format!("{one}{rest}");
+        }
+    }
+    words.to_owned()
+}
+
+/// A number of a warning as numbers are shown; what is none, like a version, as it is.
+fn shown(text: &str) -> String {
+    let is_part = text.len() > 1 && text.starts_with('0') && !text.starts_with("0.");
+    let value = text.parse::<f64>().ok().filter(|_| !is_part);
+    value.map_or_else(|| text.to_owned(), number)
 }
 
 /// A warning taken apart: the words before, between and behind its numbers, and the numbers.
@@ -162,5 +202,27 @@ mod tests {
         }
         assert_eq!((kind.count, kind.text().as_str()), (3, "took 0.12 – 0.54 cores in 3 runs."));
         assert_eq!(parts("none").0, ["none"]);
+    }
+
+    #[test]
+    fn warnings_are_told_in_words_and_numbers_that_people_write() {
+        let text = |warning: &str| {
+            let (words, numbers) = parts(warning);
+            Kind::new(words, &numbers).text()
+        };
+        for (warning, told) in [
+            (
+                "28598 frames were not answered within 10s",
+                "28,598 frames were not answered within 10s",
+            ),
+            ("1 frames were not answered", "1 frame was not answered"),
+            ("1 commands failed", "1 command failed"),
+            ("replicas {7} did not answer", "replica 7 did not answer"),
+            ("replicas {0, 2, 10} did not answer", "replicas 0, 2, 10 did not answer"),
+            ("took 0.10 cores", "took 0.1 cores"),
+            ("version 0.1.0, 1,050 in all", "version 0.1.0, 1,050 in all"),
+        ] {
+            assert_eq!(text(warning), told);
+        }
     }
 }

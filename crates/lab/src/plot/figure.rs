@@ -21,7 +21,7 @@ pub(super) fn label(name: &str) -> String {
         "disk_mib" => "disk of the largest replica (MiB)",
         "replica_us" => "processor time of a replica (µs/command)",
         "generator_us" => "processor time of the load (µs/command)",
-        "stage_us" => "time of the deciding thread (µs/command)",
+        "stage_us" => "time in the stages, all threads, waiting included (µs/command)",
         "commands_per_block" => "commands in a block",
         "views_per_second" => "views (1/s)",
         "timeouts_per_second" => "time-outs of all replicas (1/s)",
@@ -38,36 +38,43 @@ pub(super) fn label(name: &str) -> String {
     known.to_owned()
 }
 
-/// A figure of each interval of a run: the middle of the interval, in seconds, and the value. A
-/// number of replicas that is a total becomes its growth a second.
-pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, f64)> {
-    let of_interval = |one: &crate::load::Interval| {
-        Some(match name {
-            "goodput" => one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE),
-            // Without an answer there is no latency, which is not one of 0.
-            _ if !one.has_latencies() => return None,
-            "p50_ms" => one.p50_ms,
-            "p90_ms" => one.p90_ms,
-            "p99_ms" => one.p99_ms,
-            "max_ms" => one.max_ms,
-            _ => return None,
-        })
+/// A figure of each interval of a run: the middle of the interval, in seconds, and the value;
+/// `None` where nothing was answered that has a latency. A number of replicas that is a total
+/// becomes its growth a second. What is left of an interval at the end, less than half of one, is
+/// left out: what a few milliseconds hold is no value for a second.
+pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, Option<f64>)> {
+    let of_interval = |one: &crate::load::Interval| match name {
+        "goodput" => Some(one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE)),
+        // Without an answer there is no latency, which is not one of 0.
+        _ if !one.has_latencies() => None,
+        "p50_ms" => Some(one.p50_ms),
+        "p90_ms" => Some(one.p90_ms),
+        "p99_ms" => Some(one.p99_ms),
+        _ => Some(one.max_ms),
     };
-    let series = figures.series.iter();
-    let points: Vec<(f64, f64)> =
-        series.filter_map(|one| Some((one.at + one.seconds / 2.0, of_interval(one)?))).collect();
-    if !points.is_empty() {
-        return points;
+    if matches!(name, "goodput" | "p50_ms" | "p90_ms" | "p99_ms" | "max_ms") {
+        let half = half_of_usual(figures.series.iter().map(|one| one.seconds));
+        let whole = figures.series.iter().filter(|one| one.seconds >= half);
+        return whole.map(|one| (one.at + one.seconds / 2.0, of_interval(one))).collect();
     }
     let Some(values) = figures.samples.values.get(name) else { return Vec::new() };
     let samples: Vec<(f64, f64)> =
         figures.samples.at.iter().copied().zip(values.iter().copied()).collect();
     if !name.ends_with("_total") {
-        return samples;
+        return samples.into_iter().map(|(at, value)| (at, Some(value))).collect();
     }
+    let half = half_of_usual(samples.windows(2).map(|pair| pair[1].0 - pair[0].0));
     let growth = |pair: &[(f64, f64)]| {
         let [(from, before), (to, after)] = pair else { return None };
-        (to > from).then(|| ((from + to) / 2.0, (after - before) / (to - from)))
+        let whole = to > from && to - from >= half;
+        whole.then(|| ((from + to) / 2.0, Some((after - before) / (to - from))))
     };
     samples.windows(2).filter_map(growth).collect()
+}
+
+/// Half of the length that most intervals have: the middle one of all.
+fn half_of_usual(lengths: impl Iterator<Item = f64>) -> f64 {
+    let mut lengths: Vec<f64> = lengths.collect();
+    lengths.sort_by(f64::total_cmp);
+    lengths.get(lengths.len() / 2).map_or(0.0, |usual| usual / 2.0)
 }

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use quorate_netem::topology::{Clients, Description};
+
+use super::group;
 use super::page::escaped;
 use crate::experiment::{AXES, Plan, Settings};
 
@@ -25,9 +28,9 @@ fn fixed(plan: &Plan) -> Vec<(String, String)> {
     let names = AXES.iter().copied().filter(|axis| *axis != "variant").chain(keys);
     let mut rows: Vec<(String, String)> = names
         .filter(|name| varying.iter().all(|axis| axis != name))
-        .map(|name| (name.to_owned(), by_variant(plan, |one| one.point.text(name))))
+        .map(|name| (name.to_owned(), by_variant(plan, |one| group::shown(&one.point, name))))
         .collect();
-    let described = |one: &Settings| serde_json::to_string(one.network.as_ref()?).ok();
+    let described = |one: &Settings| one.network.as_ref().map(described);
     if plan.settings.iter().any(|one| one.network.is_some()) {
         rows.push(("network, described".to_owned(), by_variant(plan, described)));
     }
@@ -39,6 +42,31 @@ fn fixed(plan: &Plan) -> Vec<(String, String)> {
         rows.push(("numbers sampled".to_owned(), plan.measuring.numbers.join(", ")));
     }
     rows
+}
+
+/// What a description of a network says: nothing of what it leaves out.
+fn described(network: &Description) -> String {
+    let mut parts = Vec::new();
+    parts.extend(network.preset.as_ref().map(|preset| format!("preset {preset}")));
+    if let Some(places) = &network.rtt_ms {
+        let row = |row: &Vec<f64>| row.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+        let rows: Vec<String> = places.iter().map(row).collect();
+        parts.push(format!("round trips of {} ms", rows.join(" | ")));
+    }
+    parts.extend(network.link.as_ref().map(|link| format!("links {link}")));
+    match &network.clients {
+        Some(Clients::Place(place)) => parts.push(format!("clients at place {place}")),
+        Some(Clients::Near(_)) => parts.push("clients near every replica".to_owned()),
+        None => {}
+    }
+    for one in &network.between {
+        let (from, to, link) = (&one.from, &one.to, &one.link);
+        parts.push(match one.both {
+            true => format!("between {from} and {to} {link}"),
+            false => format!("from {from} to {to} {link}"),
+        });
+    }
+    parts.join(", ")
 }
 
 /// One value, or each with the variants that have it.

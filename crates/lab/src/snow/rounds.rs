@@ -48,8 +48,8 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
     })?;
     let (mut measured, mut computed) = (Vec::new(), Vec::new());
     for nodes in SIZES {
-        let of_nodes = items.iter().zip(&reports).filter(|((of, _), _)| *of == nodes);
-        let reports: Vec<_> = of_nodes.map(|(_, report)| report).collect();
+        let found = items.iter().zip(&reports).filter(|((of, _), _)| *of == nodes);
+        let reports: Vec<_> = found.map(|(_, report)| report).collect();
         if reports.is_empty() {
             continue;
         }
@@ -78,10 +78,8 @@ pub(super) fn run(request: &Request) -> Result<Found, StudyError> {
             format!("{last_ms:.0}"),
         ]);
     }
-    let of_many = |points: &[(f64, f64)]| {
-        points.iter().copied().filter(|(n, _)| *n >= f64::from(FIT_FROM)).collect::<Vec<_>>()
-    };
-    let many = of_many(&measured);
+    let many: Vec<_> =
+        measured.iter().copied().filter(|(n, _)| *n >= f64::from(FIT_FROM)).collect();
     let fit = Fit::of(&many);
     let says = format!(
         "polls before the last beta = {:.2} + {:.2} log10 n for n >= {FIT_FROM}, R2 = {:.3}",

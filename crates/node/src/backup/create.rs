@@ -165,7 +165,9 @@ impl Pulled {
             Self::Nobody(errors) => {
                 let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
                 let what = format!("no replica sends blocks: {}", errors.join("; "));
-                BackupError::failed(what, folder.path(), SEE_TO_REPLICAS)
+                // Replicas that share a machine send blocks in what time others leave.
+                let remedy = format!("{SEE_TO_REPLICAS}; if their machine is busy, try again");
+                BackupError::failed(what, folder.path(), &remedy)
             }
         }
     }

@@ -78,12 +78,21 @@ fn every_figure_of_the_replicas_is_that_of_its_samples() {
         memory_mib: 3.0,
         views_per_second: 20.0,
         timeouts_per_second: 3.0,
-        // 600 commands and four blocks a second.
-        commands_per_block: 150.0,
         samples: sampling().finish(),
         ..Figures::default()
     };
     assert_eq!(figures, expected);
+}
+
+/// Both totals are of one replica: a fast one's commands in a slow one's blocks would make blocks
+/// of 500 of 400.
+#[test]
+fn a_blocks_commands_are_those_of_one_replica() {
+    let before = BTreeMap::from([(0, (0.0, 0.0)), (1, (0.0, 0.0)), (2, (100.0, 1.0))]);
+    let after = BTreeMap::from([(0, (4000.0, 10.0)), (1, (3000.0, 8.0)), (3, (9000.0, 9.0))]);
+    assert_eq!(commands_per_block(&before, &after), 400.0);
+    assert_eq!(commands_per_block(&before, &before), 0.0);
+    assert_eq!(commands_per_block(&before, &BTreeMap::new()), 0.0);
 }
 
 #[test]
