@@ -514,36 +514,3 @@ fn what_several_processes_counted_is_one_report() {
     assert_eq!(both.warnings, ["same"]);
     assert_eq!(LoadReport::together(&[]), None);
 }
-
-// THROWAWAY BEGIN
-#[test]
-fn redraw() {
-    for (from, quick) in [("/tmp/h2/reports", true), ("/work/main/docs/studies", false)] {
-        for entry in std::fs::read_dir(from).unwrap().flatten() {
-            let folder = entry.path();
-            let Ok((study, text)) = Study::read(&folder.join("study.toml")) else { continue };
-            let study = if quick { study.quick() } else { study };
-            let Ok(plan) = Plan::new(&study, &text, &folder.join("study.toml")) else {
-                println!("no plan {folder:?}");
-                continue;
-            };
-            let rows = match read(&folder, &plan) {
-                Ok(rows) => rows,
-                Err(error) => {
-                    println!("{folder:?}: {error}");
-                    continue;
-                }
-            };
-            let pictures = plot::pictures(&study, &plan, &rows).unwrap();
-            let to = Path::new("/tmp/h2/redraw").join(if quick { "quick" } else { "full" });
-            let to = to.join(folder.file_name().unwrap());
-            std::fs::create_dir_all(&to).unwrap();
-            for picture in &pictures {
-                std::fs::write(to.join(format!("{}.svg", picture.name)), &picture.svg).unwrap();
-            }
-            std::fs::write(to.join("report.html"), plot::page(&study, &plan, &rows, &pictures))
-                .unwrap();
-        }
-    }
-}
-// THROWAWAY END

@@ -117,7 +117,7 @@ pub(super) struct Spent(BTreeMap<usize, OfReplica>);
 struct OfReplica {
     /// Commands executed.
     commands: f64,
-    /// Seconds of the deciding thread by stage.
+    /// Seconds by stage, of all its threads, by the clock.
     stages: BTreeMap<String, f64>,
     /// Processor time of all threads.
     processor: Duration,
