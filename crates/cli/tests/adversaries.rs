@@ -42,7 +42,7 @@ fn start(folder: &Path, liars: &[(usize, &str)]) -> (LocalCluster, TcpListener) 
     start_with(folder, testnet::Options::default(), "300ms", liars)
 }
 
-/// The same of other options, and with another first wait for a leader.
+/// Starts replicas with these options. They wait `first_wait` for their first leader.
 fn start_with(
     folder: &Path,
     options: testnet::Options,

@@ -49,8 +49,8 @@ fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What makes a file of the input, which ends early where the connection does: then the file stays
-/// as it is.
+/// A shell script that writes its input to `path`. If the connection is lost, the input ends early:
+/// then the file stays as it is.
 fn put_script(path: &str, bytes: &[u8]) -> String {
     format!(
         "umask 077; mkdir -p \"$(dirname {path})\"; trap 'rm -f {path}.part' EXIT\n\

@@ -34,7 +34,7 @@ pub struct Bars {
 
 const BAR: u32 = 40;
 
-/// What is left of a label that is too long to stand in front of its bar.
+/// Most characters of a label: a longer one would leave its bar no room.
 const LONGEST_LABEL: usize = 44;
 
 impl Bar {

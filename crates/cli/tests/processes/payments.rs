@@ -170,7 +170,7 @@ impl Net {
     }
 }
 
-/// What is accepted of these questions, when all is. That comes in any order.
+/// Waits until all these payments are accepted, in whatever order, and returns their ids.
 async fn all_accepted(client: &mut Client, mut left: BTreeSet<u64>) -> Vec<TransactionId> {
     let mut accepted = Vec::new();
     while !left.is_empty() {

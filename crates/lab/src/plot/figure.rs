@@ -40,8 +40,8 @@ pub(super) fn label(name: &str) -> String {
 
 /// A figure of each interval of a run: the middle of the interval, in seconds, and the value;
 /// `None` where nothing was answered that has a latency. A number of replicas that is a total
-/// becomes its growth a second. What is left of an interval at the end, less than half of one, is
-/// left out: what a few milliseconds hold is no value for a second.
+/// becomes its growth a second. A last interval of less than half the usual length is left out: a
+/// few milliseconds say nothing of a second.
 pub(super) fn over_time(figures: &Figures, name: &str) -> Vec<(f64, Option<f64>)> {
     let of_interval = |one: &crate::load::Interval| match name {
         "goodput" => Some(one.commands as f64 / one.seconds.max(f64::MIN_POSITIVE)),

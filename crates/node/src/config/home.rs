@@ -110,8 +110,8 @@ impl Home {
         self.config_folder().join("administrator.key")
     }
 
-    /// There while the replica's data folder is made. What was made then is no replica's yet: it
-    /// does not start, and the next attempt makes it anew.
+    /// This file is there while the replica's data folder is made. Until it goes, the replica does
+    /// not start, and the next attempt makes the folder anew.
     #[must_use]
     pub fn beginning_file(&self) -> PathBuf {
         self.config_folder().join("beginning")
