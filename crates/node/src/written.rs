@@ -69,6 +69,19 @@ pub(crate) fn remove(path: &Path) -> std::result::Result<(), Finding> {
     }
 }
 
+/// Removes all that is in a folder, but for the file of this name.
+pub(crate) fn empty_but_for(folder: &Path, name: &str) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false if entry.file_name() == name => {}
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file that is not there by means of a draft, to which `link` gives its name.
 fn write_with(path: &Path, text: &[u8], link: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let draft = draft_of(path)?;

@@ -27,6 +27,7 @@ use super::offered::{self, Receiver};
 use super::verify::Backup;
 use crate::config::{Cluster, Finding, Home, Place, Restored};
 use crate::testnet::{self, FromBackup, Options, Testnet, TestnetError};
+use crate::written::empty_but_for;
 
 /// What a replica was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,26 +302,13 @@ pub(super) fn begin_part(out: &Path) -> Result<PathBuf, BackupError> {
         let what = "this folder is in the way, and no restore made it";
         return Err(BackupError::refused(what, &part, "move it away, or name another with --out"));
     }
-    let begun = fs::create_dir_all(&part).and_then(|()| remove_all_but_mark(&part));
+    // The mark stays: if this is cut short, the next attempt still knows the folder.
+    let begun = fs::create_dir_all(&part).and_then(|()| empty_but_for(&part, PART_MARK));
     let begun = begun.and_then(|()| File::create(part.join(PART_MARK)).map(drop));
     begun.map_err(|error| {
         BackupError::failed(error, &part, "see to the disk (space, permissions), and do it again")
     })?;
     Ok(part)
-}
-
-/// Empties the folder of an attempt. The mark stays: if this is cut short, the next attempt still
-/// knows the folder.
-pub(super) fn remove_all_but_mark(part: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(part)? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false if entry.file_name() == PART_MARK => {}
-            false => fs::remove_file(entry.path())?,
-        }
-    }
-    Ok(())
 }
 
 /// Makes all durable, and gives it its name.

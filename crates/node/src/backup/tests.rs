@@ -7,9 +7,10 @@ use quorate_core::{Digest, Epoch, Height};
 
 use super::BackupError;
 use super::folder::{Folder, Head, Kind, Tag};
-use super::restore::{PART_MARK, begin_part, remove_all_but_mark};
+use super::restore::{PART_MARK, begin_part};
 use super::verify::{Backup, Verified, executes};
 use crate::config::Cluster;
+use crate::written::empty_but_for;
 
 fn head(first: u64, last: u64) -> Head {
     Head {
@@ -132,7 +133,7 @@ fn what_an_attempt_left_is_known_wherever_it_was_cut_short() {
     // Killed while homes were made, and again while they were removed.
     fs::create_dir_all(part.join("replica-0/config")).unwrap();
     fs::write(part.join("note"), "").unwrap();
-    remove_all_but_mark(&part).unwrap();
+    empty_but_for(&part, PART_MARK).unwrap();
     let left: Vec<_> =
         fs::read_dir(&part).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [PART_MARK]);

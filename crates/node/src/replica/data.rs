@@ -32,6 +32,7 @@ use quorate_store::snapshot::SnapshotError;
 use quorate_store::wal;
 
 use crate::config::Durability;
+use crate::written::empty_but_for;
 
 /// Why a data folder could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -235,18 +236,7 @@ pub fn bring_into_memory<T: Types>(
 /// [`DataError`], also if a process has it.
 pub fn clear(folder: &Path) -> Result<(), DataError> {
     let _lock = FolderLock::acquire(folder)?;
-    let removed = std::fs::read_dir(folder).and_then(|entries| {
-        for entry in entries {
-            let entry = entry?;
-            match entry.file_type()?.is_dir() {
-                true => std::fs::remove_dir_all(entry.path())?,
-                false if entry.file_name() == LOCK => {}
-                false => std::fs::remove_file(entry.path())?,
-            }
-        }
-        Ok(())
-    });
-    removed.map_err(|source| DataError::Io { path: folder.to_owned(), source })
+    empty_but_for(folder, LOCK).map_err(|source| DataError::Io { path: folder.to_owned(), source })
 }
 
 /// Begins the data folder of a replica that never ran.
