@@ -8,6 +8,7 @@ pub mod probe;
 pub mod writers;
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
@@ -40,6 +41,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain until {what}");
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Waits until what is seen is what is wanted, and otherwise fails with what was seen last.
+pub fn wait_until_seen<T: PartialEq + Debug>(what: &str, wanted: &T, mut look: impl FnMut() -> T) {
+    let mut seen = look();
+    let start = Instant::now();
+    while seen != *wanted {
+        assert!(
+            start.elapsed() < DEADLINE,
+            "waited {DEADLINE:?} in vain until {what}: {wanted:?} is wanted, {seen:?} was seen last"
+        );
+        std::thread::sleep(LOOK_EVERY);
+        seen = look();
     }
 }
 
