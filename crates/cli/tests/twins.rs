@@ -90,7 +90,7 @@ fn an_interrupted_campaign_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let line = "run --views 5 --sample 4000 --protocol hotstuff-chained -o json";
     let progress = folder.path().join("p.json");
-    let mut child = command(folder.path(), &format!("{line} --progress p.json"))
+    let mut child = command(folder.path(), &format!("{line} --threads 1 --progress p.json"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -115,7 +115,7 @@ fn an_open_loop_is_charged_for_a_cluster_that_stalls() {
     let cluster = cluster(&[Vice::None; 4], ok);
     let workload = Workload::noop(50, b"+").unwrap();
     let mut config = config(&cluster, workload, Arrivals::Even { rate: 500.0 });
-    config.duration = Duration::from_millis(1500);
+    config.duration = Duration::from_secs(5);
     config.patience = Duration::from_secs(2);
     let mock = cluster.mock.clone();
     let stall = std::thread::spawn(move || {

@@ -340,9 +340,11 @@ async fn a_client_that_does_not_listen_is_not_listened_to() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let client = replicas.connect(&good).await.unwrap();
+    commit(&client, 50).await.unwrap();
+    let begin = Instant::now();
     loop {
         let before = replicas.refused("client_unanswered");
-        commit(&client, 50).await.unwrap();
+        commit(&client, 5).await.unwrap();
         if replicas.refused("client_unanswered") == before {
             break;
         }

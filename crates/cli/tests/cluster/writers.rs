@@ -116,6 +116,18 @@ impl Writers {
         });
     }
 
+    /// Waits until `holds`, for as long as each `some` further writes are acknowledged in time.
+    pub fn wait_for_each(&self, some: u64, what: &str, holds: impl Fn() -> bool) {
+        const TIMES: u64 = 500;
+        for _ in 0..TIMES {
+            if holds() {
+                return;
+            }
+            self.wait_for(some);
+        }
+        panic!("{} writes were acknowledged in vain until {what}", TIMES * some);
+    }
+
     /// Stops, waits for the writes under way, and says how many each client wrote.
     pub fn finish(self, cluster: &Cluster) -> Vec<u64> {
         self.stop.store(true, Ordering::Relaxed);

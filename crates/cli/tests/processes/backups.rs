@@ -45,8 +45,32 @@ fn backup(verb: &str, folder: &Path) -> Command {
     command
 }
 
+/// Backs up. Replicas answer in what time their other work leaves: until one does.
+fn created(cluster: &Cluster, folder: &Path) -> Output {
+    let home = cluster.folder().join("client");
+    let create = || run(backup("create", folder).arg("--home").arg(&home).args(["-o", "json"]));
+    let mut made = create();
+    wait_until("a replica has time for a backup", || {
+        let is_busy = String::from_utf8_lossy(&made.stderr).contains("is busy, try again");
+        if is_busy {
+            made = create();
+        }
+        !is_busy
+    });
+    made
+}
+
 fn create(cluster: &Cluster, folder: &Path) -> Value {
-    json(backup("create", folder).arg("--home").arg(cluster.folder().join("client")))
+    let made = created(cluster, folder);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    serde_json::from_slice(&made.stdout).unwrap()
+}
+
+/// Waits until each replica offers a state. One without any would let its backup do without.
+fn wait_for_offers(cluster: &Cluster) {
+    wait_until("each replica offers a state", || {
+        ALL.iter().all(|replica| cluster.data(*replica).join("snapshots/offer").exists())
+    });
 }
 
 /// The last height that a backup holds.
@@ -137,6 +161,7 @@ fn a_backup_of_a_cluster_under_load_brings_its_data_back() {
     write(&cluster, "moment", "before");
     let writers = Writers::start(&cluster, 4, SHAPE);
     writers.wait_for(3000);
+    wait_for_offers(&cluster);
     let first = create(&cluster, &folder);
     assert!(first["state"].as_u64() >= Some(30), "{first}");
     write(&cluster, "moment", "after");
@@ -254,8 +279,7 @@ fn wait_for_state(cluster: &Cluster, folder: &Path, above: u64) -> Value {
     let mut state = Value::Null;
     wait_until("a state of this epoch is in the backup", || {
         let _ = fs::remove_dir_all(folder);
-        let home = cluster.folder().join("client");
-        let made = run(backup("create", folder).arg("--home").arg(home).args(["-o", "json"]));
+        let made = created(cluster, folder);
         let said = String::from_utf8_lossy(&made.stderr);
         // Blocks of this epoch have shown none yet.
         if said.contains("no replica has a snapshot that a quorum stands for") {

@@ -25,6 +25,8 @@ fn a_large_committee_starts_commits_and_stops() {
     }
     // Everybody has them all, not only those who answered.
     let all: Vec<usize> = (0..cluster.size()).collect();
+    let height = cluster.height(0);
+    all.iter().for_each(|replica| cluster.wait_for_height(*replica, height));
     cluster.wait_until_equal(&all);
     let keys = cluster.keys_held(0);
     assert_eq!(Reply::decode(&keys), Ok(Reply::Integer(COMMANDS)));

@@ -120,13 +120,11 @@ fn a_flood_of_connections_leaves_the_log_and_snapshots_their_files() {
     let (log, shelf) = (cluster.data(2).join("wal"), cluster.data(2).join("snapshots"));
     for _ in 0..3 {
         let (segment, snapshot) = (newest_segment(&log), offered(&shelf));
-        wait_until("it has a new segment and a new snapshot, and answers", || {
-            let text = cluster.log_text(2);
-            assert!(!text.contains("Too many open files"), "{text}");
-            newest_segment(&log) > segment
-                && offered(&shelf) > snapshot
-                && cluster.keys(2).is_some()
-        });
+        wait_until("it has a new segment", || newest_segment(&log) > segment);
+        wait_until("it has a new snapshot", || offered(&shelf) > snapshot);
+        wait_until("it answers", || cluster.keys(2).is_some());
+        let text = cluster.log_text(2);
+        assert!(!text.contains("Too many open files"), "{text}");
     }
     drop(flood);
     let written = writers.finish(&cluster);

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::cluster::writers::{Writers, assert_written};
 use crate::cluster::{Cluster, quorate, wait_until};
 use crate::members::{
-    Counter, SETTINGS, SHAPE, change, changed, json, member, newcomer, refusal, weights,
+    Counter, SETTINGS, SHAPE, change, changed, json, member, newcomer, once_ready, refusal, weights,
 };
 
 const INIT: [&str; 4] = ["--administrators", "1", "--signatures", "bls12-381-threshold"];
@@ -49,7 +49,7 @@ fn is_tidy(cluster: &Cluster, replica: usize) -> bool {
 fn planned(cluster: &Cluster, arguments: &[&str]) -> String {
     let out = cluster.folder().join("change.bin").display().to_string();
     let plan = [&["plan", "--out", &out], arguments].concat();
-    let planned = json(&change(cluster, 1, &plan));
+    let planned = once_ready(cluster, 1, &plan);
     assert_eq!(planned["generates_key"], true, "{planned}");
     out
 }

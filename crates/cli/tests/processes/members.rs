@@ -44,19 +44,24 @@ pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Makes a change, as soon as those who are to count have caught up. Returns the epoch.
-pub(crate) fn changed(cluster: &Cluster, arguments: &[&str]) -> u64 {
-    let mut done = change(cluster, 1, arguments);
+/// Makes or plans a change, as soon as those who are to count have caught up.
+pub(crate) fn once_ready(cluster: &Cluster, administrators: usize, arguments: &[&str]) -> Value {
+    let mut done = change(cluster, administrators, arguments);
     wait_until("the members are ready", || {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         let is_late = said.contains("caught up") || said.contains("that weigh");
         assert!(done.status.success() || is_late, "{said}");
         if !done.status.success() {
-            done = change(cluster, 1, arguments);
+            done = change(cluster, administrators, arguments);
         }
         done.status.success()
     });
-    json(&done)["epoch"].as_u64().unwrap()
+    json(&done)
+}
+
+/// Makes a change, as soon as those who are to count have caught up. Returns the epoch.
+pub(crate) fn changed(cluster: &Cluster, arguments: &[&str]) -> u64 {
+    once_ready(cluster, 1, arguments)["epoch"].as_u64().unwrap()
 }
 
 /// What the members weigh, by id; `None`: no member.
@@ -338,7 +343,7 @@ fn changes_that_may_not_be_made_are_refused_and_the_cluster_goes_on() {
     let three = ["change", "--promote", "4", "--remove", "3"];
     let status = json(&member(&cluster, &["status"]));
     assert!(status["members"][4]["unreached"].is_string(), "{status}");
-    assert_eq!(json(&change(&cluster, 2, &three))["epoch"].as_u64(), Some(2));
+    assert_eq!(once_ready(&cluster, 2, &three)["epoch"].as_u64(), Some(2));
     writers.wait_for(50);
     let written = writers.finish(&cluster);
     assert_written(&cluster, SHAPE, &written);

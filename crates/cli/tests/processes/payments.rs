@@ -331,7 +331,7 @@ fn wallets_pay_and_say_what_is_wrong() {
     assert!(error.contains("there is a wallet already"), "{error}");
 
     let to = address.to_string();
-    let (code, out, error) = net.wallet(&["send", "--home", "wallet", &to, "250"]);
+    let (code, out, error) = net.wallet(&["send", "--home", "wallet", &to, "250", "--wait", "120"]);
     assert_eq!((code, out.ends_with("accepted")), (Some(0), true), "{out} {error}");
     let id = out.split(' ').next().unwrap().to_owned();
     let (_, out, _) = net.wallet(&["why", "--home", "ada", &id]);

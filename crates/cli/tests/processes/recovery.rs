@@ -100,7 +100,7 @@ fn the_log_is_cut_and_a_snapshot_takes_its_place() {
         cluster.start_replica(replica, if replica > 1 { &on_disk } else { &[] });
     }
     let writers = Writers::start(&cluster, 4, shape);
-    wait_until("the log of a replica was cut", || {
+    writers.wait_for_each(120, "the log of a replica was cut", || {
         cluster.span(1).is_some_and(|(first, _)| first > 1)
     });
     // The window, which here is only four segments long: the segments at both ends and the one
@@ -109,7 +109,7 @@ fn the_log_is_cut_and_a_snapshot_takes_its_place() {
     let bound = WINDOW + 3 * SEGMENT + 4 * state;
     // Nothing holds writers up while a snapshot is written: until the cut there may be more.
     wait_until("its disk is within bounds", || cluster.disk(1) < bound);
-    wait_until("the log of the others was cut", || {
+    writers.wait_for_each(120, "the log of the others was cut", || {
         [0, 2].iter().all(|replica| cluster.span(*replica).is_some_and(|(first, _)| first > 1))
     });
     cluster.kill(3);

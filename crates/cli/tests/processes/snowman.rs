@@ -80,16 +80,19 @@ fn a_stall_and_its_end_show_in_the_figures() {
     let writers = Writers::start(&cluster, 2, SHAPE);
     writers.wait_for(50);
     let address = last_http_address(&cluster.data(0)).unwrap();
-    let patience = Duration::from_secs(10);
+    let patience = Duration::from_secs(60);
     let details = || -> Value {
         let status = ask_json(&address, "/status", patience).unwrap();
         status["details"].clone()
     };
-    assert_eq!(details()["in_fallback"], 0);
+    wait_until("it samples", || details()["in_fallback"] == 0);
     wait_until("polls are told", || details()["polls"] != 0);
     (2..4).for_each(|replica| cluster.kill(replica));
-    wait_until("a replica falls back", || details()["in_fallback"] == 1);
-    assert!(details()["fallback_epoch"].as_u64().unwrap() % 2 == 1, "{}", details());
+    // Before they were dead a slow machine may have fallen back too, and be about to end that.
+    wait_until("a replica falls back", || {
+        let details = details();
+        details["in_fallback"] == 1 && details["fallback_epoch"].as_u64().unwrap() % 2 == 1
+    });
     let metrics = ask(&address, "/metrics", patience).unwrap().body;
     assert!(metrics.contains("quorate_protocol_detail{name=\"in_fallback\"} 1"), "{metrics}");
     (2..4).for_each(|replica| cluster.start_replica(replica, &[]));

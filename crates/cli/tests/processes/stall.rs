@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, quorate};
 #[test]
 fn an_open_loop_shows_a_stall_of_a_second_as_a_second() {
     let cluster = Cluster::start(&[], &["view_timeout.base=300ms"]);
-    let load = "load --rate 2000 --payload 0B --clients 2 --outstanding 2 --warmup 1 --seconds 6 -o json --home";
+    let load = "load --rate 200 --payload 0B --clients 2 --outstanding 2 --warmup 1 --seconds 6 -o json --home";
     let mut load = quorate()
         .args(load.split_whitespace())
         .arg(cluster.folder().join("client"))

@@ -91,7 +91,7 @@ fn kinds(replica: usize) -> (&'static str, &'static str) {
 fn a_start_goes_on_from_disk_and_may_change_sides() {
     let mut cluster = mixed(&["storage.snapshot_every=100", "view_timeout.base=300ms"]);
     let writers = Writers::start(&cluster, 3, SHAPE);
-    writers.wait_for(5000);
+    (0..10).for_each(|_| writers.wait_for(500));
     // One that is killed before it has kept a state goes on from the first block. How full blocks
     // are is the machine's affair. The blocks behind a state show its root: so writers go on.
     wait_until("each has kept a state", || {
@@ -170,7 +170,7 @@ fn a_state_that_is_gone_is_made_of_the_checkpoint_of_another() {
     let mut cluster = Cluster::new(&["--durability", "os"], &settings);
     ALL.into_iter().for_each(|replica| cluster.start_replica(replica, &[]));
     let writers = Writers::start(&cluster, 4, shape);
-    wait_until("the logs were cut", || {
+    writers.wait_for_each(120, "the logs were cut", || {
         ALL.iter().all(|replica| cluster.span(*replica).is_some_and(|(first, _)| first > 1))
     });
     let written = writers.finish(&cluster);

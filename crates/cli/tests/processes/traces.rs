@@ -165,13 +165,13 @@ fn a_collector_that_is_gone_holds_nobody_up() {
     (0..20).for_each(|number| order(&cluster, &client, number));
     wait_until("what was lost is counted", || {
         let address = last_http_address(&cluster.data(0)).unwrap();
-        let told = quorate_node::http::ask(&address, "/metrics", Duration::from_secs(10)).unwrap();
+        let told = quorate_node::http::ask(&address, "/metrics", Duration::from_secs(60)).unwrap();
         let dropped = "quorate_trace_spans_dropped_total ";
         let line = told.body.lines().find_map(|line| line.strip_prefix(dropped));
         line.is_some_and(|count| count.parse::<f64>().unwrap() > 0.0)
     });
     let address = last_http_address(&cluster.data(0)).unwrap();
-    let status = ask_json(&address, "/status", Duration::from_secs(10)).unwrap();
+    let status = ask_json(&address, "/status", Duration::from_secs(60)).unwrap();
     assert_eq!(status["not_ready"], Value::Null);
     // It is counted before the log says so.
     wait_until("the log says so", || cluster.log_text(0).contains("traces are lost"));

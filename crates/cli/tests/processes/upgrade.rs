@@ -51,6 +51,16 @@ fn refusal(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Waits until the rules stand so. A replica that is late with its answer counts as unreached.
+fn standing_with(cluster: &Cluster, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let mut standing = Value::Null;
+    wait_until(what, || {
+        standing = json(&upgrade(cluster, &["status"]));
+        holds(&standing)
+    });
+    standing
+}
+
 /// Puts another program in a replica's place, and waits until all four are reached and clients go
 /// on.
 fn put(cluster: &mut Cluster, writers: &Writers, replica: usize, program: &[&str]) {
@@ -67,7 +77,7 @@ fn put(cluster: &mut Cluster, writers: &Writers, replica: usize, program: &[&str
 /// What a replica says at `/status`.
 fn status(cluster: &Cluster, replica: usize) -> Value {
     let address = last_http_address(&cluster.data(replica)).unwrap();
-    ask_json(&address, "/status", Duration::from_secs(10)).unwrap()
+    ask_json(&address, "/status", Duration::from_secs(60)).unwrap()
 }
 
 /// The version that a replica speaks with each other one, by their ids.
@@ -89,6 +99,9 @@ fn upgraded(transport: &[&str]) {
     writers.wait_for(100);
     // The core's own newest rules first: what is left to switch on is the application's. Rules 3
     // are for members with a threshold key, and not offered to others.
+    standing_with(&cluster, "there are newer rules", |standing| {
+        standing["possible"] != Value::Null
+    });
     let first = json(&signed(&cluster, &["switch"]));
     assert_eq!((&first["rules"]["core"], &first["rules"]["application"]), (&2.into(), &1.into()));
     wait_until("all are in the next epoch", || {
@@ -101,11 +114,12 @@ fn upgraded(transport: &[&str]) {
     (0..3).for_each(|replica| put(&mut cluster, &writers, replica, &NEW));
     wait_for_versions(&cluster, &[None, Some(5), Some(5), Some(4)]);
 
-    let standing = json(&upgrade(&cluster, &["status"]));
+    let is_held_up =
+        |standing: &Value| standing["in_the_way"].as_array().is_some_and(|them| them[..] == [3]);
+    let standing = standing_with(&cluster, "one holds up all", is_held_up);
     assert_eq!(standing["rules"], "2.1");
     assert_eq!(standing["possible"], Value::Null);
     assert_eq!(standing["newest"], "2.2");
-    assert_eq!(standing["in_the_way"].as_array().unwrap()[..], [3]);
     assert_eq!(standing["members"][0]["supports"], "3.2");
     assert_eq!(standing["members"][0]["wire_versions"]["newest"], 5);
     assert_eq!(standing["members"][3]["state"], "holds up rules 2.2: upgrade it");
@@ -121,6 +135,9 @@ fn upgraded(transport: &[&str]) {
     writers.wait_for(100);
 
     put(&mut cluster, &writers, 3, &NEW);
+    standing_with(&cluster, "there are newer rules", |standing| {
+        standing["possible"] != Value::Null
+    });
     let planned = json(&signed(&cluster, &["plan"]));
     assert_eq!(planned["after"]["rules"]["application"], 2);
     let switched = json(&signed(&cluster, &["switch"]));
