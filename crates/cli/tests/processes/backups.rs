@@ -66,11 +66,9 @@ fn create(cluster: &Cluster, folder: &Path) -> Value {
     serde_json::from_slice(&made.stdout).unwrap()
 }
 
-/// Waits until each replica offers a state. One without any would let its backup do without.
-fn wait_for_offers(cluster: &Cluster) {
-    wait_until("each replica offers a state", || {
-        ALL.iter().all(|replica| cluster.data(*replica).join("snapshots/offer").exists())
-    });
+/// Whether no replica would let a backup do without a state.
+fn each_offers_a_state(cluster: &Cluster) -> bool {
+    ALL.iter().all(|replica| cluster.data(*replica).join("snapshots/offer").exists())
 }
 
 /// The last height that a backup holds.
@@ -160,8 +158,7 @@ fn a_backup_of_a_cluster_under_load_brings_its_data_back() {
     let mut cluster = Cluster::start(&[], &SETTINGS);
     write(&cluster, "moment", "before");
     let writers = Writers::start(&cluster, 4, SHAPE);
-    writers.wait_for(3000);
-    wait_for_offers(&cluster);
+    writers.wait_for_each(1000, "each replica offers a state", || each_offers_a_state(&cluster));
     let first = create(&cluster, &folder);
     assert!(first["state"].as_u64() >= Some(30), "{first}");
     write(&cluster, "moment", "after");
