@@ -174,8 +174,8 @@ fn a_primary_of_pbft_that_crawls_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let choices = Choices { protocol: Some(ProtocolName::Pbft), ..Choices::default() };
     let options = testnet::Options { combination: choices.among(4), ..Default::default() };
-    // Replica 0 draws 900 ms from one block to the next. Up to some 50 ms that the group takes for a
-    // block that is too slow a rate; a group that takes longer finds its view timer run out.
+    // Replica 0 draws 900 ms from one block to the next. That is too slow a rate for a group that
+    // takes up to some 50 ms for a block; with one that takes longer, the view timer runs out.
     let liar = "crawling-primary";
     let (mut cluster, _held) = start_with(folder.path(), options, "950ms", &[(0, liar)]);
     // In the end each frame that is under way may be in a crawling block of its own.
