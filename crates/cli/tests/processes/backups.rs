@@ -45,7 +45,7 @@ fn backup(verb: &str, folder: &Path) -> Command {
     command
 }
 
-/// Backs up. Replicas answer in what time their other work leaves: until one does.
+/// Backs up, again while all replicas are too busy with other work to answer.
 fn created(cluster: &Cluster, folder: &Path) -> Output {
     let home = cluster.folder().join("client");
     let create = || run(backup("create", folder).arg("--home").arg(&home).args(["-o", "json"]));
@@ -61,9 +61,7 @@ fn created(cluster: &Cluster, folder: &Path) -> Output {
 }
 
 fn create(cluster: &Cluster, folder: &Path) -> Value {
-    let made = created(cluster, folder);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    serde_json::from_slice(&made.stdout).unwrap()
+    members::json(&created(cluster, folder))
 }
 
 /// Whether no replica would let a backup do without a state.
